@@ -1,0 +1,73 @@
+"""Seconds and bytes of collectives on a cluster: alpha-beta per tier, hierarchical where a group spans tiers.
+
+A group of p ranks has s_t members along tier t, p the product. Per device and tier, `beta_t` is the bandwidth that is left
+when every device uses the tier at once (all groups of a layer work at the same time).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.partition.steps import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """latency + bytes * rate, of a collective over one group."""
+
+    latency_s: float
+    s_per_byte: float
+
+    def seconds(self, message_bytes: float) -> float:
+        return self.latency_s + message_bytes * self.s_per_byte
+
+
+@dataclass(frozen=True)
+class Network:
+    """The collectives of one cluster. Messages are bytes of the whole tensor that the group reduces or gathers."""
+
+    cluster: Cluster
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (a network lives as long as its planning)
+    def group_sizes(self, axes: tuple[int, ...]) -> tuple[int, ...]:
+        """Members along each tier, outermost first."""
+        mesh = self.cluster.mesh
+        return tuple(
+            prod(mesh.sizes[axis] for axis in axes if mesh.axes[axis].tier == tier)
+            for tier in range(len(self.cluster.tiers))
+        )
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def all_gather(self, axes: tuple[int, ...], operation: Op = Op.ALL_GATHER) -> Line:
+        """Outermost tier first: (s_t - 1) messages of what a device holds by then, m / (s_t * inner sizes)."""
+        latency_s = s_per_byte = 0.0
+        sizes = self.group_sizes(axes)
+        for tier, size in enumerate(sizes):
+            inner = prod(sizes[tier + 1 :])
+            latency_s += (size - 1) * self.cluster.tiers[tier].link(operation).latency_s
+            s_per_byte += (size - 1) / (size * inner) / self.cluster.bytes_per_s(tier, operation)
+        return Line(latency_s, s_per_byte)
+
+    def all_reduce(self, axes: tuple[int, ...]) -> Line:
+        """Reduce-scatter inwards-out, then all-gather outwards-in: twice the gather."""
+        half = self.all_gather(axes, Op.ALL_REDUCE)
+        return Line(2 * half.latency_s, 2 * half.s_per_byte)
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def all_to_all_latency_s(self, axes: tuple[int, ...]) -> float:
+        """One message per peer, at the latency of the outermost tier that lies between."""
+        latency_s, inner = 0.0, 1
+        sizes = self.group_sizes(axes)
+        for tier in reversed(range(len(sizes))):
+            latency_s += (sizes[tier] - 1) * inner * self.cluster.tiers[tier].link(Op.ALL_TO_ALL).latency_s
+            inner *= sizes[tier]
+        return latency_s
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def all_to_all_s_per_byte(self, tier: int) -> float:
+        return 1 / self.cluster.bytes_per_s(tier, Op.ALL_TO_ALL)
+

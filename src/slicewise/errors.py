@@ -1,0 +1,57 @@
+"""What can go wrong, in one tree.
+
+    SlicewiseError
+    ├── RequestError          the request was wrong: exit code 2
+    │   ├── UnknownName       a name nobody knows; the message lists the known ones
+    │   ├── GraphError        a graph file or a model that cannot be used
+    │   ├── ClusterError      a cluster description with a wrong field
+    │   ├── SlicingError      a slicing that is not legal for its layer
+    │   └── PlanError         a plan that does not match model, world or batch
+    ├── InfeasibleError       the answer is no: exit code 1
+    └── RankError             a rank of a distributed run failed: exit code 3
+
+Every message says what is wrong, with which value, and what would work.
+"""
+
+from collections.abc import Iterable
+
+
+class SlicewiseError(Exception):
+    """Base of every error that slicewise raises on purpose."""
+
+    exit_code = 3
+
+
+class RequestError(SlicewiseError):
+    exit_code = 2
+
+
+class UnknownName(RequestError):
+    """`UnknownName("model", "alexnte", ["alexnet", "unet3d"])`."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        super().__init__(f"unknown {what} {name!r}; choose from {', '.join(sorted(known))}{hint}")
+
+
+class GraphError(RequestError):
+    pass
+
+
+class ClusterError(RequestError):
+    pass
+
+
+class SlicingError(RequestError):
+    pass
+
+
+class PlanError(RequestError):
+    pass
+
+
+class InfeasibleError(SlicewiseError):
+    exit_code = 1
+
+
+class RankError(SlicewiseError):
+    pass

@@ -1,0 +1,103 @@
+"""A layer: what it computes, on which tensors, with which geometry.
+
+Each tensor's dims are spelled as a string, one letter per tensor dim, as in einsum: a 2-D convolution is
+`NCHW, FC.. -> NFHW`. The letters alone say what slicing a dim does to every tensor (see partition/layout.py),
+so planner and runtime need no rules per layer kind.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import prod
+from typing import Any
+
+from slicewise.graph.dims import BATCH, SPACE, Dim
+from slicewise.graph.window import Window
+
+
+class Kind(StrEnum):
+    INPUT = "input"
+    OUTPUT = "output"
+    CONV = "conv"
+    LINEAR = "linear"
+    POOL = "pool"
+    NORM = "norm"
+    ELEMENTWISE = "elementwise"
+    CONCAT = "concat"
+    FLATTEN = "flatten"
+    FORK = "fork"  # one tensor, several consumers: moved once, gradients summed before they move back
+    OPAQUE = "opaque"  # an operator nobody taught us: replicated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """A parameter, under the name it has in the model's state_dict."""
+
+    name: str
+    shape: tuple[int, ...]
+    dims: str
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One node of a LayerGraph; `options` is what the executor needs to call the operator again."""
+
+    name: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    input_shapes: tuple[tuple[int, ...], ...]
+    input_dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dims: str
+    weights: tuple[Weight, ...] = ()
+    windows: Mapping[Dim, Window] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    groups: int = 1
+
+    @property
+    def reduced(self) -> frozenset[Dim]:
+        """Dims the layer sums over: in an input, not in the output."""
+        letters = set("".join(self.input_dims)) - set(self.dims)
+        return frozenset(dim for dim in Dim if dim in letters)
+
+    @property
+    def statistics(self) -> frozenset[Dim]:
+        """Dims that a norm's statistics span."""
+        return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
+
+    @property
+    def weight_count(self) -> int:
+        return sum(weight.size for weight in self.weights)
+
+    def extents(self, dim: Dim) -> list[int]:
+        """The sizes of `dim` in every tensor that has it (H may differ between input and output)."""
+        tensors = [*zip(self.input_dims, self.input_shapes, strict=True), (self.dims, self.shape)]
+        tensors += [(weight.dims, weight.shape) for weight in self.weights]
+        return [shape[dims.index(dim)] for dims, shape in tensors if dim in dims]
+
+    def flops(self) -> int:
+        """Multiply-adds of the forward pass, times two; 0 where memory traffic is all that counts."""
+        if self.kind not in (Kind.CONV, Kind.LINEAR):
+            return 0
+        weight = self.weights[0]
+        # Every weight meets every output position once (transposed: every input position).
+        transposed = any(window.transposed for window in self.windows.values())
+        dims, shape = (self.input_dims[0], self.input_shapes[0]) if transposed else (self.dims, self.shape)
+        positions = prod(size for letter, size in zip(dims, shape, strict=True) if letter not in (Dim.F, Dim.C))
+        return 2 * weight.size * positions
+
+
+def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
+    """`shape` with its batch dim set to `batch`."""
+    return tuple(
+        batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True)
+    )
+
+
+def spatial(dims: str) -> list[Dim]:
+    """The spatial dims among `dims`, in tensor order."""
+    return [Dim(letter) for letter in dims if letter in SPACE]

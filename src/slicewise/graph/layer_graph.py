@@ -1,0 +1,155 @@
+"""A network as slicewise sees it: layers in execution order, saved as readable JSON."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from slicewise.errors import GraphError
+from slicewise.graph.dims import BATCH, Dim
+from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
+from slicewise.graph.window import Window
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerGraph:
+    """Layers in topological order. Only a fork has more than one consumer."""
+
+    name: str
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        used: set[str] = set()
+        forks = {layer.name for layer in self.layers if layer.kind is Kind.FORK}
+        for layer in self.layers:
+            if layer.name in seen:
+                raise GraphError(f"{self.name}: two layers are called {layer.name!r}")
+            for source in layer.inputs:
+                if source not in seen:
+                    raise GraphError(f"{self.name}: {layer.name} reads {source!r}, which no layer before it writes")
+                if source in used and source not in forks:
+                    raise GraphError(f"{self.name}: {source!r} has several consumers and needs a fork")
+                used.add(source)
+            seen.add(layer.name)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __getitem__(self, name: str) -> Layer:
+        return self.layers[self.index[name]]
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        return {layer.name: position for position, layer in enumerate(self.layers)}
+
+    @cached_property
+    def edges(self) -> tuple[tuple[int, int, int], ...]:
+        """(producer, consumer, which of the consumer's inputs), as positions."""
+        return tuple(
+            (self.index[source], position, slot)
+            for position, layer in enumerate(self.layers)
+            for slot, source in enumerate(layer.inputs)
+        )
+
+    @cached_property
+    def gradients(self) -> frozenset[str]:
+        """Layers whose output needs a gradient: some weight stands at or before them."""
+        needing: set[str] = set()
+        for layer in self.layers:
+            if layer.weights or any(source in needing for source in layer.inputs):
+                needing.add(layer.name)
+        return frozenset(needing)
+
+    @property
+    def inputs(self) -> tuple[Layer, ...]:
+        return tuple(layer for layer in self.layers if layer.kind is Kind.INPUT)
+
+    @property
+    def outputs(self) -> tuple[Layer, ...]:
+        return tuple(layer for layer in self.layers if layer.kind is Kind.OUTPUT)
+
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter once, in order of first use."""
+        return tuple({weight.name: weight for layer in self.layers for weight in layer.weights}.values())
+
+    @property
+    def batch(self) -> int:
+        layer = self.inputs[0]
+        return next(
+            size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in (Dim.N, BATCH)
+        )
+
+    def with_batch(self, batch: int) -> "LayerGraph":
+        """The same network for another batch size."""
+        if batch < 1:
+            raise GraphError(f"batch must be positive (got {batch})")
+        layers = tuple(
+            replace(
+                layer,
+                shape=scaled_batch(layer.dims, layer.shape, batch),
+                input_shapes=tuple(
+                    scaled_batch(dims, shape, batch)
+                    for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True)
+                ),
+            )
+            for layer in self.layers
+        )
+        return LayerGraph(name=self.name, layers=layers)
+
+    def to_json(self) -> str:
+        layers = ",\n  ".join(json.dumps(_layer_fields(layer)) for layer in self.layers)
+        head = f'{{"schema_version": {SCHEMA_VERSION}, "name": {json.dumps(self.name)}'
+        return f'{head}, "layers": [\n  {layers}\n]}}\n'
+
+    @classmethod
+    def from_json(cls, text: str, origin: str = "graph") -> "LayerGraph":
+        try:
+            fields = json.loads(text)
+            version = fields["schema_version"]
+            if version != SCHEMA_VERSION:
+                raise GraphError(
+                    f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
+                )
+            return cls(name=fields["name"], layers=tuple(_layer(item) for item in fields["layers"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise GraphError(f"{origin}: not a saved graph ({type(error).__name__}: {error})") from error
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.to_json())
+
+    @classmethod
+    def load(cls, path: Path) -> "LayerGraph":
+        return cls.from_json(path.read_text(), str(path))
+
+
+def _layer_fields(layer: Layer) -> dict[str, Any]:
+    fields = asdict(layer)
+    fields["windows"] = {dim.value: asdict(window) for dim, window in layer.windows.items()}
+    return fields
+
+
+def _layer(fields: dict[str, Any]) -> Layer:
+    return Layer(
+        name=fields["name"],
+        kind=Kind(fields["kind"]),
+        inputs=tuple(fields["inputs"]),
+        input_shapes=tuple(tuple(shape) for shape in fields["input_shapes"]),
+        input_dims=tuple(fields["input_dims"]),
+        shape=tuple(fields["shape"]),
+        dims=fields["dims"],
+        weights=tuple(
+            Weight(name=item["name"], shape=tuple(item["shape"]), dims=item["dims"]) for item in fields["weights"]
+        ),
+        windows={Dim(dim): Window(**window) for dim, window in fields["windows"].items()},
+        options=fields["options"],
+        groups=fields["groups"],
+    )

@@ -1,0 +1,136 @@
+"""The one list of legal slicings: planner and runtime both ask here.
+
+Every mesh axis slices a dim of the layer or nothing. Within a tier the order is canonical (N from the left, F and C
+from the right, space between), so the same degrees always mean the same devices. Restricting the order and the number
+of different dims restricts the space; the certificate of a plan says so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.errors import SlicingError
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Kind, Layer
+from slicewise.partition.halo import needed
+from slicewise.partition.layout import Slicing
+from slicewise.partition.parts import intervals
+
+CANONICAL: tuple[Dim | None, ...] = (Dim.N, Dim.D, Dim.H, Dim.W, None, Dim.F, Dim.C)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Which slicings a search considers."""
+
+    dims_per_layer: int = 3
+    dims_per_tier: int = 2
+
+    def __str__(self) -> str:
+        return (
+            f"every mesh axis to a dim or nothing, canonical order, at most {self.dims_per_layer} dims per layer "
+            f"and {self.dims_per_tier} per tier"
+        )
+
+
+def sliceable_dims(layer: Layer) -> frozenset[Dim]:
+    """The dims that a layer of this kind and these tensors can be sliced along at all."""
+    letters = set("".join((*layer.input_dims, layer.dims)))
+    if layer.kind is Kind.FORK:
+        letters.add(Dim.C)
+    return frozenset(dim for dim in Dim if dim in letters)
+
+
+def refusal(layer: Layer, slicing: Slicing, mesh: Mesh) -> str | None:
+    """Why `slicing` is not legal for `layer`; None if it is."""
+    if len(slicing) != len(mesh.axes):
+        return f"{len(slicing)} axes given, the mesh has {len(mesh.axes)}"
+    for dim in dict.fromkeys(dim for dim in slicing if dim is not None):
+        axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
+        reason = _refusal_of_dim(layer, dim, axes, mesh)
+        if reason:
+            return reason
+    return None
+
+
+def _refusal_of_dim(layer: Layer, dim: Dim, axes: tuple[int, ...], mesh: Mesh) -> str | None:
+    known = sliceable_dims(layer)
+    if dim not in known:
+        choices = ", ".join(sorted(known)) or "nothing"
+        return f"a {layer.kind} layer like this cannot be sliced along {dim}; it can along {choices}"
+    degree = mesh.group_size(axes)
+    for extent in layer.extents(dim):
+        start, stop = intervals(extent, axes, mesh)
+        if np.any(start >= stop):
+            return f"cannot slice {dim}={extent} into {degree}: a part would be empty"
+    if dim is Dim.F and layer.groups > 1 and layer.groups % degree:
+        return f"{layer.groups} groups do not divide into {degree} parts"
+    if dim is Dim.F and layer.kind is Kind.FLATTEN and layer.input_shapes[0][layer.input_dims[0].index(dim)] % degree:
+        return f"flattening {layer.input_shapes[0]} keeps channel parts together only where {degree} divides them"
+    if dim in layer.windows:
+        position = layer.input_dims[0].index(dim)
+        output_extent = layer.shape[layer.dims.index(dim)]
+        start, stop = needed(layer.windows[dim], layer.input_shapes[0][position], output_extent, axes, mesh)
+        if np.any(start >= stop):
+            return f"a part of {dim}={output_extent} in {degree} would read nothing but padding"
+    return None
+
+
+def check_legal(layer: Layer, slicing: Slicing, mesh: Mesh) -> None:
+    reason = refusal(layer, slicing, mesh)
+    if reason:
+        raise SlicingError(f"{layer.name}: {reason}")
+
+
+def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
+    """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal.
+
+    Input and output have no choice where the batch reaches every device: as under data parallelism, each rank feeds
+    its own samples and gets their output. A smaller batch is given whole to every rank, and comes out as it lies.
+    """
+    samples: Slicing = (Dim.N,) * len(mesh.axes)
+    if layer.kind in (Kind.INPUT, Kind.OUTPUT) and refusal(layer, samples, mesh) is None:
+        return [samples]
+    if layer.kind is Kind.INPUT:
+        return [(None,) * len(mesh.axes)]
+    refused: dict[tuple[Dim, tuple[int, ...]], bool] = {}
+
+    def legal(slicing: Slicing) -> bool:
+        for dim in {dim for dim in slicing if dim is not None}:
+            axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
+            if (dim, axes) not in refused:
+                refused[dim, axes] = _refusal_of_dim(layer, dim, axes, mesh) is not None
+            if refused[dim, axes]:
+                return False
+        return True
+
+    return [slicing for slicing in candidate_slicings(sliceable_dims(layer), mesh, space) if legal(slicing)]
+
+
+@lru_cache(maxsize=256)
+def candidate_slicings(dims: frozenset[Dim], mesh: Mesh, space: Space) -> tuple[Slicing, ...]:
+    """Canonical slicings over `dims`, whatever the extents."""
+    return tuple(_candidates(dims, mesh, space))
+
+
+def _candidates(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Iterator[Slicing]:
+    labels = [label for label in CANONICAL if label is None or label in dims]
+    tiers = sorted({axis.tier for axis in mesh.axes})
+    per_tier = []
+    for tier in tiers:
+        count = sum(axis.tier == tier for axis in mesh.axes)
+        # labels are in canonical order, and so is every multiset that itertools draws from them
+        choices = [
+            choice
+            for choice in combinations_with_replacement(labels, count)
+            if len(set(choice) - {None}) <= space.dims_per_tier
+        ]
+        per_tier.append(choices)
+    for parts in product(*per_tier):
+        slicing = tuple(label for part in parts for label in part)
+        if len(set(slicing) - {None}) <= space.dims_per_layer:
+            yield slicing

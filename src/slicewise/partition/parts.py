@@ -1,0 +1,80 @@
+"""The box of a tensor that each device holds under a layout: DTensor's nested chunking.
+
+5 rows over two axes of size 2: chunk(5, 2) = 3 + 2, then chunk(3, 2) = 2 + 1 and chunk(2, 2) = 1 + 1.
+"""
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.partition.layout import Layout, Shard, sharding_axes
+
+Ints = NDArray[np.int64]
+Box = tuple[tuple[int, int], ...]  # [start, stop) per tensor dim
+
+
+@lru_cache(maxsize=65536)
+def intervals(extent: int, axes: tuple[int, ...], mesh: Mesh) -> tuple[Ints, Ints]:
+    """Start and stop per rank of a dim of `extent` chunked by `axes` in order."""
+    start = np.zeros(mesh.devices, dtype=np.int64)
+    stop = np.full(mesh.devices, extent, dtype=np.int64)
+    for axis in axes:
+        chunk = -((start - stop) // mesh.sizes[axis])
+        start = np.minimum(start + mesh.coordinates[:, axis] * chunk, stop)
+        stop = np.minimum(start + chunk, stop)
+    start.flags.writeable = stop.flags.writeable = False
+    return start, stop
+
+
+def boxes(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[Ints, Ints]:
+    """Start and stop as arrays [rank, tensor dim]."""
+    per_dim = [intervals(extent, sharding_axes(layout, dim), mesh) for dim, extent in enumerate(shape)]
+    return np.stack([start for start, _ in per_dim], axis=1), np.stack([stop for _, stop in per_dim], axis=1)
+
+
+def box(shape: tuple[int, ...], layout: Layout, mesh: Mesh, rank: int) -> Box:
+    """The part of one rank."""
+    start, stop = boxes(shape, layout, mesh)
+    return as_box(start[rank], stop[rank])
+
+
+def largest(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[int, ...]:
+    """The largest part: rank 0's, since chunks only get smaller."""
+    extents = list(shape)
+    for size, placement in zip(mesh.sizes, layout, strict=True):
+        if isinstance(placement, Shard):
+            extents[placement.dim] = -(-extents[placement.dim] // size)
+    return tuple(extents)
+
+
+def held_items(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> int:
+    """Items of all ranks together: the parts tile the tensor, once per position on the axes that do not shard it."""
+    copies = prod(
+        size for size, placement in zip(mesh.sizes, layout, strict=True) if not isinstance(placement, Shard)
+    )
+    return prod(shape) * copies
+
+
+def as_box(start: Ints, stop: Ints) -> Box:
+    return tuple((int(a), int(b)) for a, b in zip(start, stop, strict=True))
+
+
+def intersect(one: Box, other: Box) -> Box | None:
+    """The common box, or None where there is none."""
+    common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return None if any(a >= b for a, b in common) else common
+
+
+def volume(one: Box) -> int:
+    size = 1
+    for start, stop in one:
+        size *= max(stop - start, 0)
+    return size
+
+
+def relative(one: Box, origin: Box) -> tuple[slice, ...]:
+    """`one` as slices into a tensor that holds `origin`."""
+    return tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(one, origin, strict=True))
