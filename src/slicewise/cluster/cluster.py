@@ -138,7 +138,7 @@ def parse_cluster(text: str, origin: str) -> Cluster:
             name=_text(device, "name", f"{origin}: device"),
             peak_flops_per_s=_positive(device, "peak_flops_per_s", f"{origin}: device"),
             memory_bytes_per_s=_positive(device, "memory_bytes_per_s", f"{origin}: device"),
-            memory_bytes=int(_positive(device, "memory_bytes", f"{origin}: device")),
+            memory_bytes=_whole(device, "memory_bytes", f"{origin}: device"),
             kernel_s=_positive(device, "kernel_s", f"{origin}: device"),
             efficiency={
                 name: _positive(_section(device, "efficiency", f"{origin}: device"), name, f"{origin}: device.efficiency")
@@ -146,28 +146,40 @@ def parse_cluster(text: str, origin: str) -> Cluster:
             },
             half_size=_triple(device, "half_size", f"{origin}: device"),
         ),
-        tiers=tuple(
-            _tier(item, f"{origin}: tiers[{position}]") for position, item in enumerate(fields.get("tiers") or [])
-        )
-        or _missing("tiers", origin),
-        overlap=float(fields.get("overlap", 1.0)),
-        cores=fields.get("cores"),
+        tiers=_tiers(fields, origin),
+        overlap=_share(fields, "overlap", origin),
+        cores=_whole(fields, "cores", origin) if "cores" in fields else None,
         origin=str(fields.get("origin", "preset")),
     )
+
+
+def _tiers(fields: Mapping[str, Any], origin: str) -> tuple[Tier, ...]:
+    items = fields.get("tiers") or _missing("tiers", origin)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ClusterError(f"{origin}: tiers must be a list of tables, each under [[tiers]]")
+    tiers = tuple(_tier(item, f"{origin}: tiers[{position}]") for position, item in enumerate(items))
+    names = [tier.name for tier in tiers]
+    if len(set(names)) < len(names):
+        raise ClusterError(f"{origin}: tiers must have different names (got {', '.join(names)})")
+    return tiers
 
 
 def _tier(fields: Mapping[str, Any], where: str) -> Tier:
     return Tier(
         name=_text(fields, "name", where),
-        size=int(_positive(fields, "size", where)),
+        size=_whole(fields, "size", where),
         latency_s=_positive(fields, "latency_s", where),
         bytes_per_s=_positive(fields, "bytes_per_s", where),
-        ports=int(fields.get("ports", 1)),
+        ports=_whole(fields, "ports", where) if "ports" in fields else 1,
         collectives={
-            name: Link(_positive(item, "latency_s", f"{where}.{name}"), _positive(item, "bytes_per_s", f"{where}.{name}"))
-            for name, item in (fields.get("collectives") or {}).items()
+            name: _link(_section(fields["collectives"], name, f"{where}.collectives"), f"{where}.collectives.{name}")
+            for name in (_section(fields, "collectives", where) if "collectives" in fields else ())
         },
     )
+
+
+def _link(fields: Mapping[str, Any], where: str) -> Link:
+    return Link(_positive(fields, "latency_s", where), _positive(fields, "bytes_per_s", where))
 
 
 def _missing(name: str, where: str) -> Any:
@@ -190,6 +202,20 @@ def _positive(fields: Mapping[str, Any], name: str, where: str) -> float:
         _missing(name, where)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         raise ClusterError(f"{where}: {name} must be a positive number (got {value!r})")
+    return float(value)
+
+
+def _whole(fields: Mapping[str, Any], name: str, where: str) -> int:
+    value = _positive(fields, name, where)
+    if not value.is_integer():
+        raise ClusterError(f"{where}: {name} must be a whole number (got {value!r})")
+    return int(value)
+
+
+def _share(fields: Mapping[str, Any], name: str, where: str) -> float:
+    value = fields.get(name, 1.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ClusterError(f"{where}: {name} must be a number from 0 to 1 (got {value!r})")
     return float(value)
 
 

@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from slicewise import units
 from slicewise.errors import GraphError
-from slicewise.graph.dims import BATCH, WHOLE, space_letters
+from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
 from slicewise.graph.layer import Kind, Layer, Weight
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.operators import RULES, Call, Meaning
@@ -65,18 +65,22 @@ class _Tracer:
                 if node.name in self.user_inputs:
                     yield self._input(node)
             elif node.op == "call_function":
-                if any(argument.name in self.buffers for argument in node.args[:1] if isinstance(argument, fx.Node)):
-                    continue  # num_batches_tracked += 1: the norm's own affair
-                yield self._layer(node)
+                if not self._updates_buffer(node):
+                    yield self._layer(node)
             elif node.op == "output":
                 for value in node.args[0]:
                     if isinstance(value, fx.Node) and value.name in self.source:
                         yield self._output(self.source[value.name])
 
+    def _updates_buffer(self, node: fx.Node) -> bool:
+        """num_batches_tracked += 1: the norm's own affair."""
+        target = node.args[0] if node.args else None
+        return _operator_name(node)[1] and isinstance(target, fx.Node) and target.name in self.buffers
+
     def _input(self, node: fx.Node) -> Layer:
         shape = tuple(node.meta["val"].shape)
         space = len(shape) - 2
-        letters = "NF" + space_letters(space) if 0 <= space <= 3 else BATCH + WHOLE * (len(shape) - 1)
+        letters = "NF" + space_letters(space) if 0 <= space <= 3 else Dim.N + WHOLE * (len(shape) - 1)
         layer = Layer(
             name=self._unique(node.name),
             kind=Kind.INPUT,
@@ -90,14 +94,16 @@ class _Tracer:
         return layer
 
     def _output(self, source: str) -> Layer:
+        # a loss wants all channels of a position, and each rank the outputs of its own samples
+        letters = self.letters[source].replace("F", WHOLE).replace(BATCH, Dim.N)
         return Layer(
             name=self._unique("output"),
             kind=Kind.OUTPUT,
             inputs=(source,),
             input_shapes=(self.shapes[source],),
-            input_dims=(self.letters[source],),
+            input_dims=(letters,),
             shape=self.shapes[source],
-            dims=self.letters[source],
+            dims=letters,
         )
 
     def _layer(self, node: fx.Node) -> Layer:

@@ -120,7 +120,7 @@ class LayerGraph:
                     f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
                 )
             return cls(name=fields["name"], layers=tuple(_layer(item) for item in fields["layers"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise GraphError(f"{origin}: not a saved graph ({type(error).__name__}: {error})") from error
 
     def save(self, path: Path) -> None:

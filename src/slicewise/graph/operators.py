@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slicewise.graph.dims import WHOLE, Dim, space_letters
+from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
 from slicewise.graph.layer import Kind
 from slicewise.graph.window import Window
 
@@ -55,6 +55,8 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
 
 @rule("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolution(call: Call) -> Meaning | None:
+    if not _has_own_weights(call):
+        return None
     shape, weight = call.input_shapes[0], call.weight_shapes[0]
     count = len(weight) - 2
     if len(shape) != count + 2 or isinstance(call.arguments["padding"], str):
@@ -90,8 +92,10 @@ def convolution(call: Call) -> Meaning | None:
 
 
 @rule("linear")
-def linear(call: Call) -> Meaning:
-    leading = call.input_letters[0][:-1]
+def linear(call: Call) -> Meaning | None:
+    if not _has_own_weights(call):
+        return None
+    leading = call.input_letters[0][:-1].replace("F", WHOLE)  # F is what this layer makes
     return Meaning(
         kind=Kind.LINEAR,
         input_dims=(f"{leading}C",),
@@ -144,7 +148,8 @@ def _windowed(kind: Kind, call: Call, windows: dict[Dim, Window]) -> Meaning:
 
 @rule("batch_norm", "instance_norm")
 def norm(call: Call) -> Meaning | None:
-    if call.operator == "instance_norm" and call.arguments["running_mean"] is not None:
+    tracks_instances = call.operator == "instance_norm" and call.arguments["running_mean"] is not None
+    if tracks_instances or not _has_own_weights(call):
         return None
     space = space_letters(len(call.shape) - 2)
     dims = f"NF{space}"
@@ -164,9 +169,9 @@ _BINARY = ("add", "sub", "mul", "div")
 
 @rule(*_UNARY, *_BINARY, "softplus", "mish", "hardsigmoid", "exp", "neg", "clone", "contiguous")
 def elementwise(call: Call) -> Meaning | None:
-    if any(len(shape) != len(call.shape) for shape in call.input_shapes):
+    if any(len(shape) != len(call.shape) for shape in call.input_shapes) or not _reads_only_inputs(call):
         return None
-    letters = "".join(_agreed(position, call) for position in range(len(call.shape)))
+    letters = _agreed(call)
     input_dims = tuple(
         # a dim of size 1 that is stretched over the output's is not sliced with it
         "".join(
@@ -178,15 +183,21 @@ def elementwise(call: Call) -> Meaning | None:
     return Meaning(kind=Kind.ELEMENTWISE, input_dims=input_dims, dims=letters, letters=letters)
 
 
-def _agreed(position: int, call: Call) -> str:
-    named = {letters[position] for letters in call.input_letters} - {WHOLE}
-    return named.pop() if len(named) == 1 else WHOLE
+def _agreed(call: Call) -> str:
+    """What each dim means to every input that names it; unknown where they differ or a letter would come twice."""
+    agreed = []
+    for letters in zip(*call.input_letters, strict=True):
+        named = {Dim.N.value if letter == BATCH else letter for letter in letters} - {WHOLE}
+        agreed.append(named.pop() if len(named) == 1 else WHOLE)
+    return "".join(letter if agreed.count(letter) == 1 else WHOLE for letter in agreed)
 
 
 @rule("cat", "concat")
 def concat(call: Call) -> Meaning | None:
+    if not _reads_only_inputs(call):
+        return None
     joined = call.arguments["dim"] % len(call.shape)
-    letters = "".join(_agreed(position, call) for position in range(len(call.shape)))
+    letters = _agreed(call)
     dims = letters[:joined] + WHOLE + letters[joined + 1 :]
     return Meaning(kind=Kind.CONCAT, input_dims=(dims,) * len(call.input_shapes), dims=dims, letters=letters)
 
@@ -200,6 +211,18 @@ def flatten(call: Call) -> Meaning | None:
     return Meaning(
         kind=Kind.FLATTEN, input_dims=("NF" + WHOLE * (len(shape) - 2),), dims="NF", letters="NF"
     )
+
+
+def _has_own_weights(call: Call) -> bool:
+    """Whether weight and bias are parameters, which the runtime holds in parts; not buffers, not computed."""
+    references = [call.arguments["weight"], call.arguments["bias"]]
+    return all(reference is None or "weight" in reference for reference in references)
+
+
+def _reads_only_inputs(call: Call) -> bool:
+    """Whether no parameter or buffer, which nobody would cut along, is among the operands."""
+    operands = [item for value in call.arguments.values() for item in (value if isinstance(value, list) else [value])]
+    return all("input" in operand for operand in operands if isinstance(operand, dict))
 
 
 def _at(value: int | list[int], position: int) -> int:

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.window import Window
 from slicewise.partition.layout import Slicing, layouts
@@ -18,11 +19,9 @@ from slicewise.partition.parts import Ints, boxes, intervals
 
 @dataclass(frozen=True, slots=True)
 class Halo:
-    """Per rank, as arrays [rank, tensor dim]: the box owned, and the box needed, clipped at the tensor's borders."""
+    """The axes along which borders are exchanged, and per rank, as arrays [rank, tensor dim], the box needed."""
 
     axes: tuple[int, ...]
-    own_start: Ints
-    own_stop: Ints
     start: Ints
     stop: Ints
 
@@ -36,21 +35,27 @@ def needed(
     return np.clip(start, 0, input_extent), np.clip(stop, 0, input_extent)
 
 
+def needed_boxes(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[Ints, Ints]:
+    """Per rank, the box of the input that its part of the output reads, clipped at the tensor's borders."""
+    dims, shape = layer.input_dims[0], layer.input_shapes[0]
+    start, stop = boxes(shape, layouts(layer, slicing).inputs[0], mesh)
+    for dim, window in layer.windows.items():
+        axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
+        if axes:
+            position = dims.index(dim)
+            output_extent = layer.shape[layer.dims.index(dim)]
+            start[:, position], stop[:, position] = needed(window, shape[position], output_extent, axes, mesh)
+    return start, stop
+
+
 def halo(layer: Layer, slicing: Slicing, mesh: Mesh) -> Halo | None:
     """The exchange that `layer` needs under `slicing`; None where every rank owns what it reads."""
-    sliced = [dim for dim in layer.windows if dim in slicing]
-    if not sliced:
+    if not any(dim in slicing for dim in layer.windows):
         return None
-    dims, shape = layer.input_dims[0], layer.input_shapes[0]
-    own_start, own_stop = boxes(shape, layouts(layer, slicing).inputs[0], mesh)
-    start, stop = own_start.copy(), own_stop.copy()
-    crossed: set[int] = set()
-    for dim in sliced:
-        axes = tuple(axis for axis, sliced_dim in enumerate(slicing) if sliced_dim == dim)
-        position = dims.index(dim)
-        output_extent = layer.shape[layer.dims.index(dim)]
-        low, high = needed(layer.windows[dim], shape[position], output_extent, axes, mesh)
-        start[:, position], stop[:, position] = low, high
-        if np.any(low < own_start[:, position]) or np.any(high > own_stop[:, position]):
-            crossed.update(axes)
-    return Halo(tuple(sorted(crossed)), own_start, own_stop, start, stop) if crossed else None
+    dims = layer.input_dims[0]
+    own_start, own_stop = boxes(layer.input_shapes[0], layouts(layer, slicing).inputs[0], mesh)
+    start, stop = needed_boxes(layer, slicing, mesh)
+    foreign = np.any((start < own_start) | (stop > own_stop), axis=0)
+    crossed = {Dim(dims[position]) for position in np.flatnonzero(foreign)}
+    axes = tuple(axis for axis, dim in enumerate(slicing) if dim in crossed)
+    return Halo(axes, start, stop) if axes else None

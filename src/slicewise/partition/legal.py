@@ -89,11 +89,11 @@ def check_legal(layer: Layer, slicing: Slicing, mesh: Mesh) -> None:
 def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
     """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal.
 
-    Input and output have no choice where the batch reaches every device: as under data parallelism, each rank feeds
-    its own samples and gets their output. A smaller batch is given whole to every rank, and comes out as it lies.
+    Input and output have no choice where the batch divides over the devices: as under data parallelism, each rank feeds
+    its own samples and gets their output. Any other batch is given whole to every rank, and comes out as it lies.
     """
     samples: Slicing = (Dim.N,) * len(mesh.axes)
-    if layer.kind in (Kind.INPUT, Kind.OUTPUT) and refusal(layer, samples, mesh) is None:
+    if layer.kind in (Kind.INPUT, Kind.OUTPUT) and all(n % mesh.devices == 0 for n in layer.extents(Dim.N) or [1]):
         return [samples]
     if layer.kind is Kind.INPUT:
         return [(None,) * len(mesh.axes)]

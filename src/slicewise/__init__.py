@@ -1,0 +1,52 @@
+"""slicewise: how to slice each layer of a CNN across devices, how long a step takes and why, and the run itself.
+
+>>> import slicewise as sw
+>>> graph = sw.load_graph("alexnet")
+>>> plan = sw.plan(graph, "p100-4x4", batch=512)
+>>> net = sw.parallelize(model, plan)      # inside torchrun, where DistributedDataParallel(model) stood
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from slicewise.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from slicewise.cluster.cluster import load_cluster
+    from slicewise.errors import SlicewiseError
+    from slicewise.graph.capture import capture
+    from slicewise.graph.layer_graph import LayerGraph
+    from slicewise.graph.sources import load_graph
+    from slicewise.planning import plan
+    from slicewise.plans import Plan
+    from slicewise.runtime.parallel import parallelize
+
+# Resolved on first use: planning never imports torch.
+_HOMES = {
+    "LayerGraph": "slicewise.graph.layer_graph",
+    "Plan": "slicewise.plans",
+    "SlicewiseError": "slicewise.errors",
+    "capture": "slicewise.graph.capture",
+    "load_cluster": "slicewise.cluster.cluster",
+    "load_graph": "slicewise.graph.sources",
+    "parallelize": "slicewise.runtime.parallel",
+    "plan": "slicewise.planning",
+}
+
+__all__ = [
+    "LayerGraph",
+    "Plan",
+    "SlicewiseError",
+    "__version__",
+    "capture",
+    "load_cluster",
+    "load_graph",
+    "parallelize",
+    "plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'slicewise' has no attribute {name!r}")

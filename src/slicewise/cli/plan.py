@@ -1,0 +1,40 @@
+"""`slicewise plan MODEL`: the best slicing of every layer."""
+
+import argparse
+from pathlib import Path
+
+from slicewise.cli.options import add_json, positive, print_json, progress, shape
+
+HELP = "find the slicing of every layer that makes a training step fastest"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a zoo name (alexnet, unet3d), a saved graph, or path/file.py:factory")
+    parser.add_argument("--cluster", default="local", help="a preset, 'local', or a TOML file (default: local)")
+    parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
+    parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
+    parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
+    parser.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
+    parser.add_argument("-o", "--output", type=Path, help="write the plan here")
+    add_json(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    from slicewise.cluster.cluster import load_cluster
+    from slicewise.graph.sources import load_graph
+    from slicewise.planning import plan
+
+    cluster = load_cluster(options.cluster)
+    cluster = cluster.with_devices(options.devices) if options.devices else cluster
+    batch = options.batch or 32 * cluster.devices
+    made = plan(load_graph(options.model, options.input), cluster, batch=batch, search=options.search)
+    if options.output:
+        made.save(options.output)
+        progress(f"wrote {options.output}")
+    if options.json:
+        print_json(made.to_dict())
+    else:
+        from slicewise.report.terminal import show_plan
+
+        show_plan(made)
+    return 0

@@ -1,0 +1,240 @@
+"""What this machine really does: compute and collectives, measured on the ranks that will run.
+
+All ranks measure at the same time: they share memory bandwidth when they train, so they must when they are timed.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.partition.steps import Op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long to look. The quick one takes seconds and is good to some 20 %."""
+
+    repeats: int
+    message_bytes: tuple[int, ...]
+
+
+QUICK = Effort(repeats=5, message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
+THOROUGH = Effort(
+    repeats=15, message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A layer of a typical shape: (N, C, space...) through F filters."""
+
+    shape: tuple[int, ...]
+    filters: int
+    kernel: int
+
+
+_CONVOLUTIONS = (
+    _Probe((8, 64, 27, 27), 192, 5),
+    _Probe((8, 192, 13, 13), 384, 3),
+    _Probe((8, 64, 56, 56), 64, 3),
+    _Probe((1, 16, 48, 48, 48), 32, 3),
+)
+_LINEAR = ((32, 4096, 4096), (32, 9216, 2048))
+
+
+def measure_cluster(effort: Effort) -> Cluster:
+    """The machine under this process group as a Cluster; every rank returns the same."""
+    linear = [_layer_rates(_linear(*shape), effort) for shape in _LINEAR]
+    convolutions = [_layer_rates(_convolution(probe), effort) for probe in _CONVOLUTIONS]
+    peak = max(forward for forward, _ in linear + convolutions)
+    memory_bytes_per_s = _memory_rate(effort)
+    device = Device(
+        name=f"CPU core x{torch.get_num_threads()}" if not torch.cuda.is_available() else torch.cuda.get_device_name(),
+        peak_flops_per_s=peak,
+        memory_bytes_per_s=memory_bytes_per_s,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // dist.get_world_size(),
+        kernel_s=_overhead_s(effort),
+        efficiency={
+            "conv": _mean(forward / peak for forward, _ in convolutions),
+            "conv_backward": _mean(backward / peak for _, backward in convolutions),
+            "linear": _mean(forward / peak for forward, _ in linear),
+            "linear_backward": _mean(backward / peak for _, backward in linear),
+        },
+    )
+    reduce_link = _fit(_all_reduce, effort, latencies=2, share=1.0)
+    tier = Tier(
+        name="local",
+        size=dist.get_world_size(),
+        latency_s=reduce_link.latency_s,
+        bytes_per_s=reduce_link.bytes_per_s,
+        collectives={
+            Op.ALL_REDUCE.value: reduce_link,
+            Op.ALL_GATHER.value: _fit(_all_gather, effort, latencies=1, share=0.5),
+            Op.ALL_TO_ALL.value: _fit(_all_to_all, effort, latencies=1, share=0.5),
+        },
+    )
+    return Cluster(
+        name="local",
+        device=device,
+        tiers=(tier,),
+        overlap=_overlap(effort),
+        cores=os.cpu_count(),
+        origin="fitted",
+    )
+
+
+def _layer_rates(layer: tuple[Callable[[], Tensor], int], effort: Effort) -> tuple[float, float]:
+    """FLOP/s forward, and backward per pass (input gradient and weight gradient are two)."""
+    run, flops = layer
+    forward_s, backward_s = [], []
+    for _ in range(effort.repeats + 1):
+        dist.barrier()
+        start_s = time.perf_counter()
+        y = run()
+        forward_s.append(time.perf_counter() - start_s)
+        gradient = torch.ones_like(y)
+        start_s = time.perf_counter()
+        y.backward(gradient)
+        backward_s.append(time.perf_counter() - start_s)
+    return flops / _agreed(forward_s), 2 * flops / _agreed(backward_s)
+
+
+def _linear(rows: int, inputs: int, outputs: int) -> tuple[Callable[[], Tensor], int]:
+    x = torch.randn(rows, inputs, requires_grad=True)
+    weight = torch.randn(outputs, inputs, requires_grad=True)
+    return lambda: F.linear(x, weight), 2 * rows * inputs * outputs
+
+
+def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
+    x = torch.randn(probe.shape, requires_grad=True)
+    space = len(probe.shape) - 2
+    weight = torch.randn(probe.filters, probe.shape[1], *[probe.kernel] * space, requires_grad=True)
+    operator = (F.conv1d, F.conv2d, F.conv3d)[space - 1]
+    positions = int(np.prod(probe.shape[2:])) * probe.shape[0]
+    return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
+
+
+def _memory_rate(effort: Effort) -> float:
+    """Bytes per second of an element-wise layer, read and written."""
+    x = torch.randn(4 * 2**20)
+    return 2 * x.numel() * x.element_size() / _timed(lambda: torch.relu(x), effort)
+
+
+def _overhead_s(effort: Effort) -> float:
+    """What calling any layer costs, however small."""
+    x = torch.randn(8, requires_grad=True)
+    return _timed(lambda: torch.relu(x).sum().backward(), effort) / 4
+
+
+def _all_reduce(items: int) -> Callable[[], object]:
+    x = torch.ones(items)
+    return lambda: dist.all_reduce(x)
+
+
+def _all_gather(items: int) -> Callable[[], object]:
+    from slicewise.runtime.collectives import all_gather
+
+    x = torch.ones(items // dist.get_world_size())
+    return lambda: all_gather(x, dist.get_world_size(), None)
+
+
+def _all_to_all(items: int) -> Callable[[], object]:
+    x = torch.ones(items)
+    y = torch.empty_like(x)
+    return lambda: dist.all_to_all_single(y, x)
+
+
+def _fit(make: Callable[[int], Callable[[], object]], effort: Effort, *, latencies: int, share: float) -> Link:
+    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, all sizes weighing alike."""
+    ranks = dist.get_world_size()
+    sizes = np.array(effort.message_bytes, dtype=float)
+    seconds = np.array([_timed(make(int(size) // 4), effort) for size in sizes])
+    moved = share * 2 * (ranks - 1) / ranks * sizes
+    design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
+    latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
+    return Link(max(float(latency_s), 1e-7), 1 / max(float(s_per_byte), 1e-13))
+
+
+def _overlap(effort: Effort) -> float:
+    """Which share of a gradient all-reduce hides behind compute, run together and apart."""
+    run, _ = _linear(128, 2048, 2048)
+    message = torch.ones(2 * 2**20)
+
+    def together() -> None:
+        work = dist.all_reduce(message, async_op=True)
+        run()
+        work.wait()
+
+    compute_s, reduce_s = _timed(run, effort), _timed(lambda: dist.all_reduce(message), effort)
+    both_s = _timed(together, effort)
+    return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
+
+
+def _timed(function: Callable[[], object], effort: Effort) -> float:
+    seconds = []
+    for _ in range(effort.repeats + 1):
+        dist.barrier()
+        start_s = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start_s)
+    return _agreed(seconds)
+
+
+def _agreed(seconds: list[float]) -> float:
+    """The median without the first, of the slower rank."""
+    value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64)
+    dist.all_reduce(value, dist.ReduceOp.MAX)
+    return float(value)
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Of rates: harmonic, since it is times that add up."""
+    return statistics.harmonic_mean(list(values))
+
+
+def to_toml(cluster: Cluster) -> str:
+    """The description that `load_cluster` reads."""
+    device = cluster.device
+    lines = [
+        f'name = "{cluster.name}"',
+        f'origin = "{cluster.origin}"',
+        f"overlap = {cluster.overlap:.3f}",
+        *([f"cores = {cluster.cores}"] if cluster.cores else []),
+        "",
+        "[device]",
+        f'name = "{device.name}"',
+        f"peak_flops_per_s = {device.peak_flops_per_s:.4g}",
+        f"memory_bytes_per_s = {device.memory_bytes_per_s:.4g}",
+        f"memory_bytes = {device.memory_bytes}",
+        f"kernel_s = {device.kernel_s:.4g}",
+        f"half_size = [{', '.join(f'{half:g}' for half in device.half_size)}]",
+        "",
+        "[device.efficiency]",
+        *[f"{name} = {share:.4f}" for name, share in device.efficiency.items()],
+    ]
+    for tier in cluster.tiers:
+        lines += [
+            "",
+            "[[tiers]]",
+            f'name = "{tier.name}"',
+            f"size = {tier.size}",
+            f"latency_s = {tier.latency_s:.4g}",
+            f"bytes_per_s = {tier.bytes_per_s:.4g}",
+        ]
+        for name, link in tier.collectives.items():
+            lines += [
+                "",
+                f"[tiers.collectives.{name}]",
+                f"latency_s = {link.latency_s:.4g}",
+                f"bytes_per_s = {link.bytes_per_s:.4g}",
+            ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,157 @@
+"""The plan: a slicing per layer, what it was made for, and what it is predicted to cost. A readable JSON file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.errors import PlanError
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import check_legal
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What `slicewise plan` returns and `slicewise run` executes.
+
+    A person may edit the slicings; `predicted` and the layers' costs then speak of the plan as it was, and
+    `slicewise explain` costs it as it is.
+    """
+
+    model: str
+    cluster: str
+    devices: int
+    batch: int
+    dtype: str
+    slicings: Mapping[str, Slicing]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    predicted: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    axes: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        names = list(self.axes)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "cluster": self.cluster,
+            "devices": self.devices,
+            "batch": self.batch,
+            "dtype": self.dtype,
+            "mesh": dict(self.axes),
+            "predicted": dict(self.predicted),
+            "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
+            "certificate": dict(self.certificate),
+            "layers": [
+                {
+                    "name": name,
+                    "kind": self.kinds.get(name, ""),
+                    "slicing": {
+                        axis: dim.value for axis, dim in zip(names, slicing, strict=True) if dim is not None
+                    },
+                    "degrees": degrees(slicing, tuple(self.axes.values())),
+                    "cost": dict(self.costs.get(name, {})),
+                }
+                for name, slicing in self.slicings.items()
+            ],
+        }
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Plan":
+        try:
+            fields = json.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise PlanError(f"{path}: no such plan; `slicewise plan MODEL -o {path}` makes one") from error
+        except ValueError as error:
+            raise PlanError(f"{path}: not JSON ({error})") from error
+        return cls.from_dict(fields, str(path))
+
+    @classmethod
+    def from_dict(cls, fields: Any, origin: str) -> "Plan":
+        if not isinstance(fields, dict) or "layers" not in fields or "mesh" not in fields:
+            raise PlanError(f"{origin}: not a plan; `slicewise plan MODEL -o FILE` makes one")
+        version = fields.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise PlanError(f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})")
+        try:
+            axes = {str(name): int(size) for name, size in fields["mesh"].items()}
+            return cls(
+                model=fields["model"],
+                cluster=fields["cluster"],
+                devices=int(fields["devices"]),
+                batch=int(fields["batch"]),
+                dtype=fields["dtype"],
+                axes=axes,
+                slicings={
+                    layer["name"]: _slicing(layer["slicing"], axes, f"{origin}: {layer['name']}")
+                    for layer in fields["layers"]
+                },
+                kinds={layer["name"]: layer.get("kind", "") for layer in fields["layers"]},
+                costs={layer["name"]: layer.get("cost", {}) for layer in fields["layers"]},
+                predicted=fields.get("predicted", {}),
+                baselines=fields.get("baselines", {}),
+                certificate=fields.get("certificate", {}),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"{origin}: not a plan ({type(error).__name__}: {error})") from error
+
+    def check(self, graph: LayerGraph, mesh: Mesh) -> None:
+        """Refuse, before any work, a plan that is not for this network and mesh."""
+        wanted, given = [layer.name for layer in graph], list(self.slicings)
+        if set(wanted) != set(given):
+            missing, extra = sorted(set(wanted) - set(given)), sorted(set(given) - set(wanted))
+            details = "; ".join(
+                f"{what}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+                for what, names in (("no slicing for", missing), ("unknown layers", extra))
+                if names
+            )
+            raise PlanError(f"the plan is not for this network ({details}); plan again, or rename the layers")
+        sizes = tuple(self.axes.values())
+        if sizes != mesh.sizes:
+            raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
+        for layer in graph:
+            check_legal(layer, self.slicings[layer.name], mesh)
+
+
+def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
+    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
+    result = {dim.value: 1 for dim in Dim}
+    for dim, size in zip(slicing, sizes, strict=True):
+        if dim is not None:
+            result[dim.value] *= size
+    return result
+
+
+def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
+    """`N16`, `N4@inter F4@intra`, or `whole` where nothing is sliced."""
+    parts: dict[tuple[str, str], int] = {}
+    for dim, (name, size) in zip(slicing, axes.items(), strict=True):
+        if dim is not None:
+            place = (dim.value, name.rstrip("0123456789"))
+            parts[place] = parts.get(place, 1) * size
+    if len({dim for dim, _ in parts}) == 1 and None not in slicing:
+        return f"{next(iter(parts))[0]}{prod(parts.values())}"
+    if len({name.rstrip("0123456789") for name in axes}) == 1:
+        return " ".join(f"{dim}{degree}" for (dim, _), degree in parts.items()) or "whole"
+    return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
+
+
+def _slicing(given: Mapping[str, str], axes: Mapping[str, int], where: str) -> Slicing:
+    for axis, dim in given.items():
+        if axis not in axes:
+            raise PlanError(f"{where}: unknown axis {axis!r}; the mesh has {', '.join(axes)}")
+        if dim not in Dim.__members__:
+            raise PlanError(f"{where}: unknown dim {dim!r}; choose from {', '.join(Dim)}")
+    return tuple(Dim(given[axis]) if axis in given else None for axis in axes)

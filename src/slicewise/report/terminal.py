@@ -1,0 +1,222 @@
+"""Tables for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.breakdown import Cost
+from slicewise.explaining import Comparison, Explanation
+from slicewise.plans import Plan, spelled
+from slicewise.units import amount, seconds
+
+TERMS = ("compute", "transfer", "halo", "reduce", "sync", "update")
+
+
+def console() -> Console:
+    """Standard output; wide enough for the tables when it is not a terminal."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=132)
+
+
+def show_plan(plan: Plan) -> None:
+    out = console()
+    mesh = " x ".join(f"{name}={size}" for name, size in plan.axes.items())
+    out.print(
+        f"[bold]{plan.model}[/] on [bold]{plan.cluster}[/]: {plan.devices} devices ({mesh}), batch {plan.batch}, "
+        f"{plan.dtype}"
+    )
+    out.print(_layer_table(plan))
+    out.print(_strategy_table(plan))
+    proof = plan.certificate
+    if proof:
+        out.print(
+            f"Optimal: no plan in the space of {proof['space_size']:.2g} ({proof['space']}) has a smaller "
+            f"{proof['objective']}. {proof['configurations']:,} slicings of {proof['layers']} layers, "
+            f"{proof['surviving']:,} after pruning, {proof['remaining_nodes']} nodes after elimination; tables "
+            f"{seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}.",
+            highlight=False,
+        )
+
+
+def _layer_table(plan: Plan) -> Table:
+    table = _table("layers", "kind", "slicing", "compute", "communication", "bytes sent")
+    for names, slicing in stretches(plan):
+        costs = [plan.costs[name] for name in names]
+        total = sum((_cost(cost) for cost in costs), Cost())
+        kinds = list(dict.fromkeys(plan.kinds[name] for name in names))
+        table.add_row(
+            _span(names),
+            ", ".join(kinds[:3]) + (", ..." if len(kinds) > 3 else ""),
+            spelled(slicing, plan.axes),
+            seconds(total.compute_s),
+            seconds(total.communication_s),
+            amount(total.bytes_moved, "B"),
+        )
+    return table
+
+
+def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
+    """Consecutive layers with one slicing."""
+    result: list[tuple[list[str], Any]] = []
+    for name, slicing in plan.slicings.items():
+        if result and result[-1][1] == slicing:
+            result[-1][0].append(name)
+        else:
+            result.append(([name], slicing))
+    return result
+
+
+def _strategy_table(plan: Plan) -> Table:
+    impossible: list[str] = []
+    table = _table(
+        "strategy", "step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory",
+        "speed-up",
+    )  # fmt: skip
+    rows: Mapping[str, Mapping[str, Any]] = {"layer-wise": plan.predicted, **plan.baselines}
+    for name, row in rows.items():
+        if not row.get("feasible", True):
+            impossible.append(f"{name}: not possible here, {row['reason']}")
+            continue
+        faster = row["iteration_s"] / plan.predicted["iteration_s"]
+        table.add_row(
+            name,
+            seconds(row["iteration_s"]),
+            f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}",
+            *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
+            amount(row["bytes_moved"], "B"),
+            amount(row["peak_memory_bytes"], "B"),
+            "" if name == "layer-wise" else f"{faster:.2f}x",
+            style="bold" if name == "layer-wise" else None,
+        )
+    table.caption = "\n".join(
+        ["bytes: sent by all devices in a step; memory: held by one device; speed-up: of layer-wise over the row", *impossible]
+    )
+    return table
+
+
+def show_explanation(plan: Plan, explanation: Explanation) -> None:
+    out = console()
+    total, against = explanation.total, explanation.reference
+    out.print(
+        f"[bold]{plan.model}[/] on {plan.cluster}, {plan.devices} devices, batch {plan.batch}: the plan against "
+        f"[bold]{against}[/] parallelism" + (f" (data parallelism: {explanation.reason})" if explanation.reason else "")
+    )
+    table = _table("layers", "slicing", f"{against}", "time", f"{against} time", "saves", "bytes", f"{against} bytes", "why")
+    for row in explanation.stretches:
+        table.add_row(
+            _span(row.layers),
+            row.slicing,
+            row.reference_slicing,
+            seconds(row.cost.total_s),
+            seconds(row.reference.total_s),
+            seconds(row.saved_s),
+            amount(row.cost.bytes_moved, "B"),
+            amount(row.reference.bytes_moved, "B"),
+            reason(row),
+        )
+    table.add_section()
+    table.add_row(
+        "all",
+        "",
+        "",
+        seconds(total.cost.total_s),
+        seconds(total.reference.total_s),
+        seconds(total.saved_s),
+        amount(total.cost.bytes_moved, "B"),
+        amount(total.reference.bytes_moved, "B"),
+        style="bold",
+    )
+    out.print(table)
+
+
+def reason(row: Comparison) -> str:
+    """`-42.5 ms sync, +3.1 ms transfer`: the terms that differ by more than a twentieth of the largest difference."""
+    changes = {term: getattr(row.cost, f"{term}_s") - getattr(row.reference, f"{term}_s") for term in TERMS}
+    largest = max(abs(change) for change in changes.values())
+    if largest < 1e-9:
+        return "the same"
+    told = [(term, change) for term, change in changes.items() if abs(change) > largest / 20]
+    told.sort(key=lambda item: -abs(item[1]))
+    return ", ".join(f"{'+' if change > 0 else '-'}{seconds(abs(change))} {term}" for term, change in told)
+
+
+def show_run(result: Mapping[str, Any]) -> None:
+    out = console()
+    out.print(f"[bold]{result['model']}[/] on {result['devices']} ranks, batch {result['batch']}, {result['dtype']}")
+    check = result.get("check")
+    if check:
+        verdict = "[green]equal[/]" if check["passed"] else "[red]NOT EQUAL[/]"
+        out.print(
+            f"check ({check['note']}): loss and all {check['tensors'] - 1} gradients {verdict} to one device; largest "
+            f"relative difference {check['max_relative_error']:.1e} ({check['worst']}), allowed {check['tolerance']:.0e}",
+            highlight=False,
+        )
+    predicted = result["predicted"]
+    table = _table("per step", "predicted", "measured", "predicted / measured")
+    step = result["iteration_s"]
+    hidden = predicted["simulated_s"] - sum(predicted[f"{term}_s"] for term in TERMS if term != "sync")
+    rows = [(term, predicted[f"{term}_s"], result[f"{term}_s"]) for term in TERMS if term != "sync"]
+    rows += [("sync (not hidden)", max(hidden, 0.0), result["sync_s"]), ("step", predicted["iteration_s"], step["median"])]
+    for name, expected, measured in rows:
+        if expected < 1e-7 and measured < 1e-7:
+            continue
+        ratio = f"{expected / measured:.2f}" if measured > 1e-7 else ""
+        table.add_row(name, seconds(expected), seconds(measured), ratio, style="bold" if name == "step" else None)
+    out.print(table)
+    same = result["bytes_moved"] == predicted["bytes_moved"]
+    collectives = ", ".join(f"{count} {name}" for name, count in result["collectives"].items()) or "none"
+    out.print(
+        f"bytes sent by all ranks: predicted {predicted['bytes_moved']:,}, counted {result['bytes_moved']:,} "
+        f"({'[green]equal[/]' if same else '[red]NOT EQUAL[/]'}); collectives: {collectives}",
+        highlight=False,
+    )
+    if "ddp" in result:
+        speedup = result["ddp"]["speedup"]
+        out.print(
+            f"against DistributedDataParallel, step by step in the same run: {seconds(step['median'])} against "
+            f"{seconds(result['ddp']['iteration_s']['median'])}, [bold]{speedup['median']:.2f}x[/] its speed "
+            f"(95 % interval {speedup['low']:.2f} to {speedup['high']:.2f}, {speedup['pairs']} pairs); bytes "
+            f"{amount(result['bytes_moved'], 'B')} against {amount(result['ddp']['bytes_moved'], 'B')}",
+            highlight=False,
+        )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    left = {"layers", "kind", "slicing", "strategy", "why", "per step"}
+    for column in columns:
+        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
+    return table
+
+
+def _span(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]} ({len(names)})"
+
+
+def _cost(fields: Mapping[str, Any]) -> Cost:
+    return Cost(**{name: fields[name] for name in Cost.__dataclass_fields__ if name in fields})
+
+
+def show_cluster(cluster: Cluster) -> None:
+    out = console()
+    device = cluster.device
+    rates = ", ".join(
+        f"{name.replace('_', ' ')} {amount(device.peak_flops_per_s * share, 'FLOP/s')}"
+        for name, share in device.efficiency.items()
+    )
+    out.print(f"[bold]{cluster.name}[/]: {cluster.devices} x {device.name}; {rates}", highlight=False)
+    out.print(
+        f"memory {amount(device.memory_bytes_per_s, 'B/s')}, {amount(device.memory_bytes, 'B')} each; calling a layer "
+        f"{seconds(device.kernel_s)}; {cluster.overlap:.0%} of a gradient all-reduce hides behind compute",
+        highlight=False,
+    )
+    table = _table("tier", "members", "operation", "latency", "bandwidth")
+    for tier in cluster.tiers:
+        links = dict(tier.collectives) or {"any": tier.link("any")}
+        for name, link in links.items():
+            table.add_row(tier.name, str(tier.size), name, seconds(link.latency_s), amount(link.bytes_per_s, "B/s"))
+    out.print(table)

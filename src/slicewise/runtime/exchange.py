@@ -1,0 +1,127 @@
+"""One all-to-all, compiled for one rank: which slices it sends to whom and where received ones go."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from slicewise.partition.parts import Box, relative, volume
+from slicewise.partition.route import Transfer, route
+
+Slices = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """`run(x)` turns this rank's source box into its target box. Where parts meet they are summed (`adds`)."""
+
+    group: dist.ProcessGroup | None
+    sends: tuple[tuple[int, Slices], ...]  # (position in the group, slices of the source), in group order
+    receives: tuple[tuple[int, Slices], ...]
+    keeps: tuple[tuple[Slices, Slices], ...]  # what the rank has itself: (source, target)
+    shape: tuple[int, ...]
+    members: int
+    adds: bool
+    covers: bool  # every item of the target is written
+    fill: float
+
+    @classmethod
+    def compile(
+        cls,
+        *,
+        own: Sequence[Box],
+        needed: Sequence[Box],
+        me: int,
+        group: dist.ProcessGroup | None,
+        terms: Sequence[int] | None = None,
+        target: Box | None = None,
+        fill: float = 0.0,
+    ) -> "Exchange":
+        """From the boxes of all members of the group. `target` may be larger than the needed box: a border to `fill`."""
+        transfers = route(own, needed, terms)
+        return cls._of(transfers, own[me], target or needed[me], me, group, len(own), terms is not None, fill)
+
+    @classmethod
+    def compile_adjoint(
+        cls,
+        *,
+        own: Sequence[Box],
+        needed: Sequence[Box],
+        me: int,
+        group: dist.ProcessGroup | None,
+        target: Box | None = None,
+    ) -> "Exchange":
+        """The transpose: what was received goes back to where it came from and is added there."""
+        back = [Transfer(transfer.target, transfer.source, transfer.box) for transfer in route(own, needed)]
+        back.sort(key=lambda transfer: (transfer.source, transfer.target))
+        return cls._of(back, target or needed[me], own[me], me, group, len(own), True, 0.0)
+
+    @classmethod
+    def _of(
+        cls,
+        transfers: Sequence[Transfer],
+        source: Box,
+        target: Box,
+        me: int,
+        group: dist.ProcessGroup | None,
+        members: int,
+        adds: bool,
+        fill: float,
+    ) -> "Exchange":
+        sends = tuple((t.target, relative(t.box, source)) for t in transfers if t.source == me != t.target)
+        receives = tuple((t.source, relative(t.box, target)) for t in transfers if t.target == me != t.source)
+        keeps = tuple(
+            (relative(t.box, source), relative(t.box, target)) for t in transfers if t.source == t.target == me
+        )
+        written = sum(volume(t.box) for t in transfers if t.target == me)
+        shape = tuple(stop - start for start, stop in target)
+        covers = not adds and written == volume(target)
+        return cls(group, sends, receives, keeps, shape, members, adds, covers, fill)
+
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        return self.assemble(x, self.receive(x))
+
+    def receive(self, x: torch.Tensor) -> torch.Tensor:
+        """What the other ranks send, end to end in group order; every rank of the group takes part."""
+        if self.members == 1:
+            return x.new_empty(0)
+        send_counts, receive_counts = [0] * self.members, [0] * self.members
+        for peer, source in self.sends:
+            send_counts[peer] += _count(source)
+        for peer, target in self.receives:
+            receive_counts[peer] += _count(target)
+        send = x.new_empty(sum(send_counts))
+        offset = 0
+        for _, source in self.sends:
+            view = x[source]
+            send[offset : offset + view.numel()].view(view.shape).copy_(view)
+            offset += view.numel()
+        received = x.new_empty(sum(receive_counts))
+        dist.all_to_all_single(received, send, receive_counts, send_counts, group=self.group)
+        return received
+
+    def assemble(self, x: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
+        """The target box, from this rank's own part and what it received."""
+        result = x.new_empty(self.shape) if self.covers else x.new_full(self.shape, self.fill)
+        for source, target in self.keeps:
+            self._write(result, target, x[source])
+        offset = 0
+        for _, target in self.receives:
+            count = _count(target)
+            self._write(result, target, received[offset : offset + count].view(result[target].shape))
+            offset += count
+        return result
+
+    def _write(self, result: torch.Tensor, target: Slices, value: torch.Tensor) -> None:
+        if self.adds:
+            result[target] += value
+        else:
+            result[target] = value
+
+
+def _count(slices: Slices) -> int:
+    items = 1
+    for one in slices:
+        items *= one.stop - one.start
+    return items

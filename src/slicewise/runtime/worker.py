@@ -1,0 +1,73 @@
+"""What each rank of `slicewise run` does."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from slicewise.errors import PlanError
+from slicewise.graph.sources import build_model, load_graph
+from slicewise.plans import Plan
+from slicewise.runtime.batches import Batch
+from slicewise.runtime.measure import (
+    Contender,
+    alternate,
+    count_step,
+    ddp_contender,
+    paired_ratio,
+    sliced_contender,
+    summary,
+)
+from slicewise.validate.numerics import check_numerics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    plan: Plan
+    iterations: int = 10
+    warm_up: int = 2
+    check: bool = False
+    compare_ddp: bool = False
+    seed: int = 0
+
+
+def start_rank() -> None:
+    """Join the process group that torchrun or the launcher described in the environment."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl")
+    else:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+
+
+def run_rank(request: RunRequest) -> dict[str, Any]:
+    """Check, measure, count; every rank returns the same numbers."""
+    plan = request.plan
+    torch.manual_seed(request.seed)
+    model, _ = build_model(plan.model)
+    graph = load_graph(plan.model)
+    result: dict[str, Any] = {"model": plan.model, "devices": plan.devices, "batch": plan.batch, "dtype": plan.dtype}
+    if request.check:
+        result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
+    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float32, request.seed)
+    contenders: list[Contender] = [sliced_contender(model, graph, plan, samples)]
+    if request.compare_ddp:
+        if plan.batch % plan.devices:
+            raise PlanError(
+                f"DDP cannot run this: batch {plan.batch} does not divide over {plan.devices} ranks; leave out --compare"
+            )
+        contenders.append(ddp_contender(model, samples))
+    steps = alternate(contenders, request.iterations, request.warm_up)
+    result |= summary(contenders[0], steps["slicewise"])
+    result |= count_step(contenders[0])
+    result["predicted"] = dict(plan.predicted)
+    if request.compare_ddp:
+        result["ddp"] = {
+            **summary(contenders[1], steps["ddp"]),
+            **count_step(contenders[1]),
+            "speedup": paired_ratio(steps["ddp"], steps["slicewise"]),
+        }
+    return result
