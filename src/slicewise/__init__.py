@@ -9,7 +9,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slicewise.version import VERSION as __version__
+from slicewise import version
 
 if TYPE_CHECKING:
     from slicewise.cluster.cluster import load_cluster
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from slicewise.planning import plan
     from slicewise.plans import Plan
     from slicewise.runtime.parallel import parallelize
+
+__version__ = version.VERSION
 
 # Resolved on first use: planning never imports torch.
 _HOMES = {

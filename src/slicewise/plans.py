@@ -55,9 +55,7 @@ class Plan:
                 {
                     "name": name,
                     "kind": self.kinds.get(name, ""),
-                    "slicing": {
-                        axis: dim.value for axis, dim in zip(names, slicing, strict=True) if dim is not None
-                    },
+                    "slicing": {axis: dim.value for axis, dim in zip(names, slicing, strict=True) if dim is not None},
                     "degrees": degrees(slicing, tuple(self.axes.values())),
                     "cost": dict(self.costs.get(name, {})),
                 }
@@ -84,7 +82,9 @@ class Plan:
             raise PlanError(f"{origin}: not a plan; `slicewise plan MODEL -o FILE` makes one")
         version = fields.get("schema_version")
         if version != SCHEMA_VERSION:
-            raise PlanError(f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})")
+            raise PlanError(
+                f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
+            )
         try:
             axes = {str(name): int(size) for name, size in fields["mesh"].items()}
             return cls(

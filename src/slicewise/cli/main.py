@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the answer is no, 2 the request was wrong, 3 our own fault."""
     options = parser().parse_args(arguments)
     try:
-        return COMMANDS[options.command].main(options)
+        code: int = COMMANDS[options.command].main(options)
+        return code
     except SlicewiseError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:

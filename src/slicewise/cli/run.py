@@ -3,15 +3,21 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slicewise.cli.options import add_json, positive, print_json, progress
+
+if TYPE_CHECKING:
+    from slicewise.plans import Plan
 
 HELP = "run a plan on real ranks: measured beside predicted, checked against one device"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", type=Path, help="a plan file")
-    parser.add_argument("--nproc-per-node", type=positive, metavar="K", help="ranks to start here (default: the plan's)")
+    parser.add_argument(
+        "--nproc-per-node", type=positive, metavar="K", help="ranks to start here (default: the plan's)"
+    )
     parser.add_argument("--iterations", type=positive, default=10, help="measured steps (default: 10)")
     parser.add_argument("--check", action="store_true", help="compare loss and every gradient with one device")
     parser.add_argument("--compare", choices=["ddp"], help="measure DistributedDataParallel in turn with the plan")
@@ -37,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     return _rank(options, plan)
 
 
-def _rank(options: argparse.Namespace, plan: "Plan") -> int:  # noqa: F821
+def _rank(options: argparse.Namespace, plan: "Plan") -> int:
     import torch.distributed as dist
 
     from slicewise.runtime.worker import RunRequest, run_rank, start_rank

@@ -83,7 +83,8 @@ class Cluster:
         """Trimmed or grown to `devices`: whole inner tiers first, the outermost takes the rest."""
         if devices < 1:
             raise ClusterError(f"{self.name}: devices must be positive (got {devices})")
-        tiers, left = [], devices
+        tiers: list[Tier] = []
+        left = devices
         for position in reversed(range(len(self.tiers))):
             size = left if position == 0 else min(left, self.tiers[position].size)
             if left % size:
@@ -141,7 +142,9 @@ def parse_cluster(text: str, origin: str) -> Cluster:
             memory_bytes=_whole(device, "memory_bytes", f"{origin}: device"),
             kernel_s=_positive(device, "kernel_s", f"{origin}: device"),
             efficiency={
-                name: _positive(_section(device, "efficiency", f"{origin}: device"), name, f"{origin}: device.efficiency")
+                name: _positive(
+                    _section(device, "efficiency", f"{origin}: device"), name, f"{origin}: device.efficiency"
+                )
                 for name in ("conv", "conv_backward", "linear", "linear_backward")
             },
             half_size=_triple(device, "half_size", f"{origin}: device"),
@@ -165,6 +168,7 @@ def _tiers(fields: Mapping[str, Any], origin: str) -> tuple[Tier, ...]:
 
 
 def _tier(fields: Mapping[str, Any], where: str) -> Tier:
+    fitted = _section(fields, "collectives", where) if "collectives" in fields else {}
     return Tier(
         name=_text(fields, "name", where),
         size=_whole(fields, "size", where),
@@ -172,8 +176,8 @@ def _tier(fields: Mapping[str, Any], where: str) -> Tier:
         bytes_per_s=_positive(fields, "bytes_per_s", where),
         ports=_whole(fields, "ports", where) if "ports" in fields else 1,
         collectives={
-            name: _link(_section(fields["collectives"], name, f"{where}.collectives"), f"{where}.collectives.{name}")
-            for name in (_section(fields, "collectives", where) if "collectives" in fields else ())
+            name: _link(_section(fitted, name, f"{where}.collectives"), f"{where}.collectives.{name}")
+            for name in fitted
         },
     )
 

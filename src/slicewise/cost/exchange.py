@@ -17,9 +17,7 @@ def outer_boxes(shape: tuple[int, ...], layout: Layout, mesh: Mesh, tiers: int) 
     return [
         boxes(
             shape,
-            tuple(
-                placement if mesh.axes[axis].tier <= tier else REPLICATE for axis, placement in enumerate(layout)
-            ),
+            tuple(placement if mesh.axes[axis].tier <= tier else REPLICATE for axis, placement in enumerate(layout)),
             mesh,
         )
         for tier in range(tiers)
@@ -41,7 +39,7 @@ def received(
     tiers: int,
     summed: tuple[int, ...] = (),
 ) -> Ints:
-    """Items that each rank receives over each tier, as [tier, rank]; `summed` axes hold summands, all of them wanted."""
+    """Items that each rank receives over each tier, as [tier, rank]; `summed` axes hold summands, all wanted."""
     needed_items = (needed[1] - needed[0]).prod(axis=-1)
     outside = needed_items * mesh.group_size(summed)
     rows = []

@@ -15,7 +15,15 @@ from slicewise.cost.network import Network
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.halo import halo
-from slicewise.partition.layout import REPLICATE, LayerLayouts, Layout, Slicing, layouts, partial_axes, replace_axes
+from slicewise.partition.layout import (
+    REPLICATE,
+    LayerLayouts,
+    Layout,
+    Slicing,
+    layouts,
+    partial_axes,
+    replace_axes,
+)
 from slicewise.partition.layout import Shard as ShardPlacement
 from slicewise.partition.parts import boxes, held_items, largest
 from slicewise.partition.steps import Op, Step, steps
@@ -101,7 +109,9 @@ class CostModel:
 
     def memory_bytes(self, layer: Layer, part: Shard) -> int:
         """Weights, their gradients, and the output kept for backward (in-place and copy-free layers keep none)."""
-        kept = 0 if layer.options.get("in_place") or layer.kind in (Kind.FORK, Kind.OUTPUT, Kind.FLATTEN) else part.output
+        kept = (
+            0 if layer.options.get("in_place") or layer.kind in (Kind.FORK, Kind.OUTPUT, Kind.FLATTEN) else part.output
+        )
         return ITEM_BYTES * (2 * sum(part.weights) + kept)
 
     def move(self, shape: tuple[int, ...], source: Layout, target: Layout) -> Traffic:
@@ -115,9 +125,7 @@ class CostModel:
         if step.op is Op.LOCAL:
             return Traffic(0.0, 0)
         if step.op is Op.ALL_TO_ALL:
-            summed = tuple(
-                axis for axis in partial_axes(step.source) if isinstance(step.target[axis], ShardPlacement)
-            )
+            summed = tuple(axis for axis in partial_axes(step.source) if isinstance(step.target[axis], ShardPlacement))
             return self.all_to_all(step.axes, shape, step.source, boxes(shape, step.target, mesh), summed)
         message_bytes = prod(largest(shape, step.target, mesh)) * ITEM_BYTES
         line = self.network.all_reduce(step.axes) if step.op is Op.ALL_REDUCE else self.network.all_gather(step.axes)
@@ -153,9 +161,14 @@ class CostModel:
         if not axes:
             return []
         ranks = self.cluster.mesh.group_size(axes)
-        kept = tuple(1 if letter in layer.statistics else size for letter, size in zip(layer.dims, layer.shape, strict=True))
+        kept = tuple(
+            1 if letter in layer.statistics else size for letter, size in zip(layer.dims, layer.shape, strict=True)
+        )
         layout = replace_axes(layouts(layer, slicing).output, axes, REPLICATE)
-        items, all_items = 2 * prod(largest(kept, layout, self.cluster.mesh)), 2 * held_items(kept, layout, self.cluster.mesh)
+        items, all_items = (
+            2 * prod(largest(kept, layout, self.cluster.mesh)),
+            2 * held_items(kept, layout, self.cluster.mesh),
+        )
         return [
             Traffic(
                 self.network.all_gather(axes).seconds(items * ranks * ITEM_BYTES),

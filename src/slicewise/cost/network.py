@@ -1,7 +1,7 @@
 """Seconds and bytes of collectives on a cluster: alpha-beta per tier, hierarchical where a group spans tiers.
 
-A group of p ranks has s_t members along tier t, p the product. Per device and tier, `beta_t` is the bandwidth that is left
-when every device uses the tier at once (all groups of a layer work at the same time).
+A group of p ranks has s_t members along tier t, p the product. The bandwidth of a tier is what is left for one device
+when every device uses the tier at once: all groups of a layer work at the same time.
 """
 
 from dataclasses import dataclass
@@ -70,4 +70,3 @@ class Network:
     @lru_cache(maxsize=4096)  # noqa: B019
     def all_to_all_s_per_byte(self, tier: int) -> float:
         return 1 / self.cluster.bytes_per_s(tier, Op.ALL_TO_ALL)
-

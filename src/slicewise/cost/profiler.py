@@ -154,7 +154,7 @@ def _all_to_all(items: int) -> Callable[[], object]:
 
 
 def _fit(make: Callable[[int], Callable[[], object]], effort: Effort, *, latencies: int, share: float) -> Link:
-    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, all sizes weighing alike."""
+    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
     ranks = dist.get_world_size()
     sizes = np.array(effort.message_bytes, dtype=float)
     seconds = np.array([_timed(make(int(size) // 4), effort) for size in sizes])

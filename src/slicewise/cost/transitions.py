@@ -1,8 +1,8 @@
 """The seconds of every layout change at once: CostModel.move for all pairs, in array operations.
 
 The same rules as partition/steps.py, written for tables of thousands of pairs; a property test holds the two together.
-Sets of mesh axes are bit masks here. Along one tensor dim only a few axis sets occur, so what two layouts have in common
-is a product of small per-dim tables.
+Sets of mesh axes are bit masks here. Along one tensor dim only a few axis sets occur, so what two layouts have in
+common is a product of small per-dim tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,8 @@ class _Layouts:
     def __init__(self, shape: tuple[int, ...], layouts: Sequence[Layout]) -> None:
         self.partial = np.array([_mask(partial_axes(layout)) for layout in layouts], dtype=np.int64)
         self.by_dim = np.array(
-            [[_mask(sharding_axes(layout, dim)) for dim in range(len(shape))] for layout in layouts], dtype=np.int64
+            [[_mask(sharding_axes(layout, dim)) for dim in range(len(shape))] for layout in layouts],
+            dtype=np.int64,
         )
         self.sharded = np.bitwise_or.reduce(self.by_dim, axis=1)
 
@@ -37,7 +38,11 @@ class _Layouts:
 
     def rows(self, chosen: slice) -> "_Layouts":
         part = object.__new__(_Layouts)
-        part.partial, part.by_dim, part.sharded = self.partial[chosen], self.by_dim[chosen], self.sharded[chosen]
+        part.partial, part.by_dim, part.sharded = (
+            self.partial[chosen],
+            self.by_dim[chosen],
+            self.sharded[chosen],
+        )
         return part
 
 
@@ -86,19 +91,17 @@ def _block(shape: tuple[int, ...], source: _Layouts, target: _Layouts, network: 
 
 def _common(shape: tuple[int, ...], source: Ints, target: Ints, network: Network) -> Ints:
     """Items that the two layouts have in common, [source, target, rank]."""
-    result: Ints | None = None
+    result = np.ones((1, 1, 1), dtype=np.int64)
     for dim, extent in enumerate(shape):
         source_masks, source_index = np.unique(source[:, dim], return_inverse=True)
         target_masks, target_index = np.unique(target[:, dim], return_inverse=True)
         if len(source_masks) == len(target_masks) == 1 and source_masks[0] == target_masks[0] == 0:
-            result = extent * result if result is not None else np.full((1, 1, 1), extent)
+            result = result * extent
             continue
         one = _interval_table(extent, source_masks, network)
         other = _interval_table(extent, target_masks, network)
         table = np.minimum(one[1][:, None], other[1]) - np.maximum(one[0][:, None], other[0])
-        common = np.maximum(table, 0)[source_index[:, None], target_index]
-        result = common if result is None else result * common
-    assert result is not None
+        result = result * np.maximum(table, 0)[source_index[:, None], target_index]
     return np.broadcast_to(result, (len(source), len(target), network.cluster.devices))
 
 
@@ -117,7 +120,9 @@ def _interval_table(extent: int, masks: Ints, network: Network) -> tuple[Ints, I
     return np.stack([start for start, _ in held]), np.stack([stop for _, stop in held])
 
 
-def _prefix(shape: tuple[int, ...], source: _Layouts, target: _Layouts, differs: Bools, sizes: tuple[int, ...]) -> Bools:
+def _prefix(
+    shape: tuple[int, ...], source: _Layouts, target: _Layouts, differs: Bools, sizes: tuple[int, ...]
+) -> Bools:
     """Whether, along the dim that differs, the target keeps only the outermost of the source's axes, evenly."""
     result = np.zeros(differs.shape[:2], dtype=bool)
     for dim, extent in enumerate(shape):
@@ -137,7 +142,8 @@ def _lines(masks: Ints, message_bytes: Ints, line_of: Callable[[tuple[int, ...]]
     index = index.reshape(masks.shape)
     latency = np.array([line.latency_s for line in lines])[index]
     rate = np.array([line.s_per_byte for line in lines])[index]
-    return latency + message_bytes * rate
+    seconds: Floats = latency + message_bytes * rate
+    return seconds
 
 
 def _by_mask(masks: Ints, function: Callable[[tuple[int, ...]], float]) -> Floats:

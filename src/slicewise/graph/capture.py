@@ -160,9 +160,7 @@ class _Tracer:
             stacklevel=5,
         )
         first = [BATCH if letters[:1] in ("N", BATCH) else WHOLE for letters in call.input_letters]
-        dims = tuple(
-            letter + WHOLE * (len(shape) - 1) for letter, shape in zip(first, call.input_shapes, strict=True)
-        )
+        dims = tuple(letter + WHOLE * (len(shape) - 1) for letter, shape in zip(first, call.input_shapes, strict=True))
         batched = BATCH in first and bool(call.shape) and call.shape[0] == call.input_shapes[first.index(BATCH)][0]
         out = (BATCH if batched else WHOLE * bool(call.shape)) + WHOLE * (len(call.shape) - 1)
         return Meaning(
@@ -173,9 +171,7 @@ class _Tracer:
             weight_dims=tuple(WHOLE * len(shape) for shape in call.weight_shapes),
         )
 
-    def _arguments(
-        self, node: fx.Node
-    ) -> tuple[dict[str, Any], tuple[str, ...], list[tuple[str, tuple[int, ...]]]]:
+    def _arguments(self, node: fx.Node) -> tuple[dict[str, Any], tuple[str, ...], list[tuple[str, tuple[int, ...]]]]:
         """The call's arguments by name, tensors replaced by where they come from."""
         inputs: list[str] = []
         weights: list[tuple[str, tuple[int, ...]]] = []

@@ -93,9 +93,7 @@ class Layer:
 
 def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
     """`shape` with its batch dim set to `batch`."""
-    return tuple(
-        batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True)
-    )
+    return tuple(batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True))
 
 
 def spatial(dims: str) -> list[Dim]:

@@ -84,9 +84,7 @@ class LayerGraph:
     @property
     def batch(self) -> int:
         layer = self.inputs[0]
-        return next(
-            size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in (Dim.N, BATCH)
-        )
+        return next(size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in (Dim.N, BATCH))
 
     def with_batch(self, batch: int) -> "LayerGraph":
         """The same network for another batch size."""

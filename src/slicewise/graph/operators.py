@@ -1,7 +1,7 @@
 """What each ATen operator means as a layer: its kind, the letters of its tensors, its windows.
 
-One function per family, registered under the operators' names. A function returns the fields of a Layer that differ
-from an opaque one, or None where this use of the operator is one it cannot follow. Torch-free: `Call` carries shapes only.
+One function per family, registered under the operators' names. A function returns the Meaning of a call, or None where
+this use of the operator is one it cannot follow. Torch-free: a `Call` carries shapes only.
 """
 
 from collections.abc import Callable
@@ -163,7 +163,19 @@ def norm(call: Call) -> Meaning | None:
     )
 
 
-_UNARY = ("relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardtanh", "dropout")
+_UNARY = (
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "elu",
+    "gelu",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "hardswish",
+    "hardtanh",
+    "dropout",
+)
 _BINARY = ("add", "sub", "mul", "div")
 
 
@@ -175,8 +187,7 @@ def elementwise(call: Call) -> Meaning | None:
     input_dims = tuple(
         # a dim of size 1 that is stretched over the output's is not sliced with it
         "".join(
-            letter if size == whole else WHOLE
-            for letter, size, whole in zip(letters, shape, call.shape, strict=True)
+            letter if size == whole else WHOLE for letter, size, whole in zip(letters, shape, call.shape, strict=True)
         )
         for shape in call.input_shapes
     )
@@ -208,9 +219,7 @@ def flatten(call: Call) -> Meaning | None:
     whole_sample = len(call.shape) == 2 and call.shape[0] == shape[0]
     if not whole_sample or not call.input_letters[0].startswith("NF"):
         return None
-    return Meaning(
-        kind=Kind.FLATTEN, input_dims=("NF" + WHOLE * (len(shape) - 2),), dims="NF", letters="NF"
-    )
+    return Meaning(kind=Kind.FLATTEN, input_dims=("NF" + WHOLE * (len(shape) - 2),), dims="NF", letters="NF")
 
 
 def _has_own_weights(call: Call) -> bool:
@@ -221,7 +230,8 @@ def _has_own_weights(call: Call) -> bool:
 
 def _reads_only_inputs(call: Call) -> bool:
     """Whether no parameter or buffer, which nobody would cut along, is among the operands."""
-    operands = [item for value in call.arguments.values() for item in (value if isinstance(value, list) else [value])]
+    operands = list(call.arguments.values())
+    operands += [item for operand in operands if isinstance(operand, list) for item in operand]
     return all("input" in operand for operand in operands if isinstance(operand, dict))
 
 

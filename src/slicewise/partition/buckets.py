@@ -22,7 +22,9 @@ class Bucket:
     items: int  # of rank 0
 
 
-def weight_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> dict[str, tuple[Weight, Layout, tuple[int, ...]]]:
+def weight_layouts(
+    graph: LayerGraph, slicings: Mapping[str, Slicing]
+) -> dict[str, tuple[Weight, Layout, tuple[int, ...]]]:
     """Per weight: how it is held and over which axes its gradient is summed. A shared weight takes its first user's."""
     held: dict[str, tuple[Weight, Layout, tuple[int, ...]]] = {}
     for layer in graph:

@@ -1,9 +1,10 @@
 """What a spatial slice must borrow from its neighbours.
 
-A rank computes its part of the output, and reads the window of input that part needs. It owns the same axes' part of the
-input; the rest is the halo. Corners come along by themselves: the needed region is a box and the exchange a route.
+A rank computes its part of the output, and reads the window of input that part needs. It owns the same axes' part of
+the input; the rest is the halo. Corners come along by themselves: the needed region is a box and the exchange a route.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,26 +36,25 @@ def needed(
     return np.clip(start, 0, input_extent), np.clip(stop, 0, input_extent)
 
 
-def needed_boxes(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[Ints, Ints]:
-    """Per rank, the box of the input that its part of the output reads, clipped at the tensor's borders."""
+def needed_boxes(layer: Layer, slicing: Slicing, mesh: Mesh, windowed: Iterable[Dim]) -> tuple[Ints, Ints]:
+    """Per rank, the box of the input that its part of the output reads along the `windowed` dims, without padding."""
     dims, shape = layer.input_dims[0], layer.input_shapes[0]
     start, stop = boxes(shape, layouts(layer, slicing).inputs[0], mesh)
-    for dim, window in layer.windows.items():
+    for dim in windowed:
         axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
-        if axes:
-            position = dims.index(dim)
-            output_extent = layer.shape[layer.dims.index(dim)]
-            start[:, position], stop[:, position] = needed(window, shape[position], output_extent, axes, mesh)
+        position, output_extent = dims.index(dim), layer.shape[layer.dims.index(dim)]
+        start[:, position], stop[:, position] = needed(layer.windows[dim], shape[position], output_extent, axes, mesh)
     return start, stop
 
 
 def halo(layer: Layer, slicing: Slicing, mesh: Mesh) -> Halo | None:
     """The exchange that `layer` needs under `slicing`; None where every rank owns what it reads."""
-    if not any(dim in slicing for dim in layer.windows):
+    sliced = [dim for dim in layer.windows if dim in slicing]
+    if not sliced:
         return None
     dims = layer.input_dims[0]
     own_start, own_stop = boxes(layer.input_shapes[0], layouts(layer, slicing).inputs[0], mesh)
-    start, stop = needed_boxes(layer, slicing, mesh)
+    start, stop = needed_boxes(layer, slicing, mesh, sliced)
     foreign = np.any((start < own_start) | (stop > own_stop), axis=0)
     crossed = {Dim(dims[position]) for position in np.flatnonzero(foreign)}
     axes = tuple(axis for axis, dim in enumerate(slicing) if dim in crossed)

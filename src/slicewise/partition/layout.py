@@ -73,9 +73,7 @@ def sync_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
 
 
 def _layout(dims: str, slicing: Slicing, absent: Placement) -> Layout:
-    return tuple(
-        REPLICATE if dim is None else _SHARDS[dims.index(dim)] if dim in dims else absent for dim in slicing
-    )
+    return tuple(REPLICATE if dim is None else _SHARDS[dims.index(dim)] if dim in dims else absent for dim in slicing)
 
 
 # A fork has no reduction of its own. Its C is the promise "whoever reads me will return partial gradients":

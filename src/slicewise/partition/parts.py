@@ -31,8 +31,11 @@ def intervals(extent: int, axes: tuple[int, ...], mesh: Mesh) -> tuple[Ints, Int
 
 def boxes(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[Ints, Ints]:
     """Start and stop as arrays [rank, tensor dim]."""
-    per_dim = [intervals(extent, sharding_axes(layout, dim), mesh) for dim, extent in enumerate(shape)]
-    return np.stack([start for start, _ in per_dim], axis=1), np.stack([stop for _, stop in per_dim], axis=1)
+    start = np.empty((mesh.devices, len(shape)), dtype=np.int64)
+    stop = np.empty_like(start)
+    for dim, extent in enumerate(shape):
+        start[:, dim], stop[:, dim] = intervals(extent, sharding_axes(layout, dim), mesh)
+    return start, stop
 
 
 def box(shape: tuple[int, ...], layout: Layout, mesh: Mesh, rank: int) -> Box:
@@ -52,9 +55,7 @@ def largest(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[int, ..
 
 def held_items(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> int:
     """Items of all ranks together: the parts tile the tensor, once per position on the axes that do not shard it."""
-    copies = prod(
-        size for size, placement in zip(mesh.sizes, layout, strict=True) if not isinstance(placement, Shard)
-    )
+    copies = prod(size for size, placement in zip(mesh.sizes, layout, strict=True) if not isinstance(placement, Shard))
     return prod(shape) * copies
 
 

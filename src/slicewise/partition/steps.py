@@ -1,9 +1,9 @@
 """From one layout to another: the collectives it takes, in order.
 
-    Partial -> Replicate        all-reduce, after slicing where the rank already holds all it needs
-    Shard   -> Replicate        all-gather, where parts are even and the axes are the innermost
-    anything else that moves    one all-to-all with the splits of a route (Partial -> Shard: received parts are added)
-    the rank holds what it needs, or Replicate -> Partial    nothing but a local slice
+Partial -> Replicate        all-reduce, after slicing where the rank already holds all it needs
+Shard   -> Replicate        all-gather, where parts are even and the axes are the innermost
+anything else that moves    one all-to-all with the splits of a route (Partial -> Shard: received parts are added)
+the rank holds what it needs, or Replicate -> Partial    nothing but a local slice
 """
 
 from dataclasses import dataclass

@@ -93,7 +93,10 @@ def _strategy_table(plan: Plan) -> Table:
             style="bold" if name == "layer-wise" else None,
         )
     table.caption = "\n".join(
-        ["bytes: sent by all devices in a step; memory: held by one device; speed-up: of layer-wise over the row", *impossible]
+        [
+            "bytes: sent by all devices in a step; memory: held by one device; speed-up: of layer-wise over the row",
+            *impossible,
+        ]
     )
     return table
 
@@ -105,7 +108,17 @@ def show_explanation(plan: Plan, explanation: Explanation) -> None:
         f"[bold]{plan.model}[/] on {plan.cluster}, {plan.devices} devices, batch {plan.batch}: the plan against "
         f"[bold]{against}[/] parallelism" + (f" (data parallelism: {explanation.reason})" if explanation.reason else "")
     )
-    table = _table("layers", "slicing", f"{against}", "time", f"{against} time", "saves", "bytes", f"{against} bytes", "why")
+    table = _table(
+        "layers",
+        "slicing",
+        f"{against}",
+        "time",
+        f"{against} time",
+        "saves",
+        "bytes",
+        f"{against} bytes",
+        "why",
+    )
     for row in explanation.stretches:
         table.add_row(
             _span(row.layers),
@@ -151,8 +164,9 @@ def show_run(result: Mapping[str, Any]) -> None:
     if check:
         verdict = "[green]equal[/]" if check["passed"] else "[red]NOT EQUAL[/]"
         out.print(
-            f"check ({check['note']}): loss and all {check['tensors'] - 1} gradients {verdict} to one device; largest "
-            f"relative difference {check['max_relative_error']:.1e} ({check['worst']}), allowed {check['tolerance']:.0e}",
+            f"check ({check['note']}): loss and all {check['tensors'] - 1} gradients {verdict} to one device; "
+            f"largest relative difference {check['max_relative_error']:.1e} ({check['worst']}), "
+            f"allowed {check['tolerance']:.0e}",
             highlight=False,
         )
     predicted = result["predicted"]
@@ -160,7 +174,10 @@ def show_run(result: Mapping[str, Any]) -> None:
     step = result["iteration_s"]
     hidden = predicted["simulated_s"] - sum(predicted[f"{term}_s"] for term in TERMS if term != "sync")
     rows = [(term, predicted[f"{term}_s"], result[f"{term}_s"]) for term in TERMS if term != "sync"]
-    rows += [("sync (not hidden)", max(hidden, 0.0), result["sync_s"]), ("step", predicted["iteration_s"], step["median"])]
+    rows += [
+        ("sync (not hidden)", max(hidden, 0.0), result["sync_s"]),
+        ("step", predicted["iteration_s"], step["median"]),
+    ]
     for name, expected, measured in rows:
         if expected < 1e-7 and measured < 1e-7:
             continue

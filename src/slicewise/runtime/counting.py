@@ -28,7 +28,7 @@ class CountCollectives(TorchDispatchMode):
         super().__init__()
         self.counted = Counted()
 
-    def __enter__(self) -> Counted:  # type: ignore[override]
+    def __enter__(self) -> Counted:
         super().__enter__()
         return self.counted
 

@@ -38,7 +38,7 @@ class Exchange:
         target: Box | None = None,
         fill: float = 0.0,
     ) -> "Exchange":
-        """From the boxes of all members of the group. `target` may be larger than the needed box: a border to `fill`."""
+        """From the boxes of all members. `target` may be larger than the needed box: a border to `fill`."""
         transfers = route(own, needed, terms)
         return cls._of(transfers, own[me], target or needed[me], me, group, len(own), terms is not None, fill)
 

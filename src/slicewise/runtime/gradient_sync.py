@@ -41,7 +41,7 @@ class GradientSync:
         self._scheduled = False
         for name, leaf in weights.leaves.items():
             if leaf.requires_grad:
-                leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: self._ready(name, leaf))  # type: ignore[misc]
+                leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: self._ready(name, leaf))
 
     def _ready(self, name: str, leaf: Tensor) -> None:
         if not self._scheduled:

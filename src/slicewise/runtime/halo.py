@@ -5,7 +5,7 @@ backward is replaced by the parts it was joined from, and joined again when back
 activation memory beyond the borrowed slabs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,16 +33,14 @@ class Join:
     backward: Exchange
 
 
-def compile_join(
-    layer: Layer, slicing: Slicing, groups: Groups, dims: Iterable[Dim], fill: float
-) -> Join | None:
+def compile_join(layer: Layer, slicing: Slicing, groups: Groups, dims: Collection[Dim], fill: float) -> Join | None:
     """The join along the windowed `dims`; None where this rank reads just what it owns and nobody exchanges."""
     mesh, rank = groups.mesh, groups.rank
     placed = layouts(layer, slicing)
     exchange = halo(layer, slicing, mesh)
     members = groups.members(exchange.axes) if exchange else [rank]
     own = [as_box(a, b) for a, b in zip(*boxes(layer.input_shapes[0], placed.inputs[0], mesh), strict=True)]
-    needed = [as_box(a, b) for a, b in zip(*needed_boxes(layer, slicing, mesh), strict=True)]
+    needed = [as_box(a, b) for a, b in zip(*needed_boxes(layer, slicing, mesh, dims), strict=True)]
     region = _region(layer, needed[rank], box(layer.shape, placed.output, mesh, rank), dims)
     if exchange is None and region == own[rank]:
         return None
@@ -61,7 +59,7 @@ def compile_join(
     )
 
 
-def _region(layer: Layer, needed: Box, output: Box, dims: Iterable[Dim]) -> Box:
+def _region(layer: Layer, needed: Box, output: Box, dims: Collection[Dim]) -> Box:
     """The needed box, with the padding that the windows of `dims` read beyond the tensor's borders."""
     region = list(needed)
     for dim in dims:
@@ -105,7 +103,7 @@ class _Joined(torch.autograd.Function):
         return join.forward.assemble(x, borrowed[0])
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         with span("halo", ctx.join.layer):
             received = ctx.join.backward.receive(gradient)
         return ctx.join.backward.assemble(gradient, received), None, None

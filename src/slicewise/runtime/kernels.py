@@ -70,7 +70,8 @@ def _linear(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         x, weight, bias = _resolve(list(arguments.values()), inputs, context)
-        return operator(x, weight, _once(bias, keeps_bias))
+        y: Tensor = operator(x, weight, _once(bias, keeps_bias))
+        return y
 
     return kernel
 
@@ -154,7 +155,8 @@ def _norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
             _count_batch(arguments, context)
         if statistics is None or not training:
             named["training" if batch_norm else "use_input_stats"] = training
-            return operator(*named.values())
+            plain: Tensor = operator(*named.values())
+            return plain
         y, batch_mean, batch_variance = shared_norm(x, named["weight"], named["bias"], named["eps"], statistics)
         if mean is not None:
             count = statistics.count
@@ -229,7 +231,7 @@ class _Silent(torch.autograd.Function):
         return torch.zeros_like(bias)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return gradient
 
 

@@ -69,7 +69,10 @@ def ddp_contender(model: nn.Module, samples: Batch) -> Contender:
         return loss.item()
 
     return Contender(
-        name="ddp", forward_backward=forward_backward, update=optimizer.step, loss_scale=1 / dist.get_world_size()
+        name="ddp",
+        forward_backward=forward_backward,
+        update=optimizer.step,
+        loss_scale=1 / dist.get_world_size(),
     )
 
 
@@ -83,9 +86,7 @@ def timed_step(contender: Contender) -> StepTime:
     update_start_s = time.perf_counter()
     contender.update()
     stop_s = time.perf_counter()
-    return StepTime(
-        total_s=stop_s - start_s, update_s=stop_s - update_start_s, terms=clock.by_term(), loss=loss
-    )
+    return StepTime(total_s=stop_s - start_s, update_s=stop_s - update_start_s, terms=clock.by_term(), loss=loss)
 
 
 def alternate(contenders: list[Contender], iterations: int, warm_up: int) -> dict[str, list[StepTime]]:

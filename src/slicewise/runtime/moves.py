@@ -112,7 +112,7 @@ class _Move(torch.autograd.Function):
         return x if forward else x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         with span("transfer", ctx.layer):
             for step in ctx.path:
                 gradient = step(gradient)

@@ -59,7 +59,12 @@ def shared_norm(
 class _SharedNorm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: SharedStatistics
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        statistics: SharedStatistics,
     ) -> tuple[Tensor, Tensor, Tensor]:
         mean, variance = statistics.merged(x)
         scale = torch.rsqrt(variance + eps)

@@ -13,7 +13,9 @@ from slicewise.plans import Plan
 from slicewise.runtime.sliced_module import SlicedModule
 
 
-def parallelize(model: nn.Module, plan: Plan | str | Path, *, graph: LayerGraph | None = None, seed: int = 0) -> SlicedModule:
+def parallelize(
+    model: nn.Module, plan: Plan | str | Path, *, graph: LayerGraph | None = None, seed: int = 0
+) -> SlicedModule:
     """`model` under `plan`, on the initialised process group, as many ranks as the plan has devices.
 
     `graph` is the captured model; it may be left out where the plan's model is one slicewise can load by name.

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
 from slicewise.cluster.mesh import Mesh
@@ -54,10 +53,9 @@ class SlicedModule(Names):
     ) -> None:
         super().__init__()
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-        sizes, names = mesh.sizes or (1,), tuple(axis.name for axis in mesh.axes) or ("device",)
         self._graph, self._slicings, self._mesh, self._device = graph, dict(slicings), mesh, device
         self._groups = Groups(mesh, dist.get_rank())
-        self._device_mesh = init_device_mesh(device.type, sizes, mesh_dim_names=names)
+        self._device_mesh = self._groups.device_mesh(device.type)
         self._weights = Weights(model, graph, slicings, self._groups, self._device_mesh)
         for name, tensor in (*self._weights.parameters.items(), *self._weights.buffers.items()):
             self.register(name, tensor)
@@ -181,5 +179,5 @@ class _Averaged(torch.autograd.Function):
         return local.view_as(local)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient / ctx.ranks, None

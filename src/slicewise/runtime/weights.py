@@ -1,7 +1,7 @@
 """Weights as FSDP2 holds them: DTensors outside, plain local leaves inside.
 
-The optimizer, `state_dict()` and checkpoints see one DTensor per weight under the model's own name. Forward uses a local
-leaf that shares the DTensor's storage: unwrapping DTensors in the hot path would cost more than many layers do.
+The optimizer, `state_dict()` and checkpoints see one DTensor per weight under the model's own name. Forward uses a
+local leaf that shares the DTensor's storage: unwrapping DTensors in the hot path would cost more than many layers do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -77,7 +77,12 @@ def _dtensor(
     local: Tensor, device_mesh: DeviceMesh, layout: Layout, shape: torch.Size, stride: tuple[int, ...]
 ) -> DTensor:
     return DTensor.from_local(
-        local, device_mesh, placements(layout) or (TorchReplicate(),), run_check=False, shape=shape, stride=stride
+        local,
+        device_mesh,
+        placements(layout) or (TorchReplicate(),),
+        run_check=False,
+        shape=shape,
+        stride=stride,
     )
 
 

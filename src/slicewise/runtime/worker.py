@@ -49,7 +49,12 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model)
     graph = load_graph(plan.model)
-    result: dict[str, Any] = {"model": plan.model, "devices": plan.devices, "batch": plan.batch, "dtype": plan.dtype}
+    result: dict[str, Any] = {
+        "model": plan.model,
+        "devices": plan.devices,
+        "batch": plan.batch,
+        "dtype": plan.dtype,
+    }
     if request.check:
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
     samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float32, request.seed)
@@ -57,7 +62,7 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     if request.compare_ddp:
         if plan.batch % plan.devices:
             raise PlanError(
-                f"DDP cannot run this: batch {plan.batch} does not divide over {plan.devices} ranks; leave out --compare"
+                f"DDP cannot run batch {plan.batch}, which does not divide over {plan.devices} ranks; leave out --compare"
             )
         contenders.append(ddp_contender(model, samples))
     steps = alternate(contenders, request.iterations, request.warm_up)

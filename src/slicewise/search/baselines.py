@@ -11,6 +11,8 @@ from slicewise.partition.legal import Space, legal_slicings, refusal
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
 
+_CUBES = Space(dims_per_layer=3, dims_per_tier=3)  # a volume may be cut along all three of its dims
+
 
 def data(model: CostModel) -> dict[str, Slicing]:
     """Every layer by sample."""
@@ -36,7 +38,7 @@ def spatial(model: CostModel) -> dict[str, Slicing]:
     def wishes(layer: Layer) -> list[Slicing]:
         cuts = [
             slicing
-            for slicing in legal_slicings(layer, mesh, Space(dims_per_layer=3, dims_per_tier=3))
+            for slicing in legal_slicings(layer, mesh, _CUBES)
             if set(slicing) <= {*SPACE, None} and set(slicing) != {None}
         ]
         cuts.sort(key=lambda slicing: (slicing.count(None), model.layer_cost(layer, slicing).total_s))
@@ -69,9 +71,9 @@ def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[st
     for layer in model.graph:
         wanted = wishes(layer)
         if layer.kind in (Kind.INPUT, Kind.OUTPUT):
-            allowed = set(legal_slicings(layer, mesh))
+            allowed = legal_slicings(layer, mesh, _CUBES)
             before = slicings.get(layer.inputs[0]) if layer.inputs else None
-            wanted = [w for w in (before, *wanted) if w in allowed] or [next(iter(allowed))]
+            wanted = [w for w in (before, *wanted) if w in allowed] or allowed[:1]
         nothing: Slicing = (None,) * len(mesh.axes)
         slicings[layer.name] = next((w for w in wanted if w and refusal(layer, w, mesh) is None), nothing)
     return slicings

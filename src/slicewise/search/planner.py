@@ -52,14 +52,12 @@ def baseline_slicings(model: CostModel) -> tuple[dict[str, dict[str, Slicing]], 
 def best_slicings(
     model: CostModel, space: Space, search: str, known: Mapping[str, Mapping[str, Slicing]]
 ) -> tuple[dict[str, Slicing], Certificate]:
-    """The plan with the smallest additive cost in `space`. Plans in `known` only bound the search."""
+    """The plan with the smallest additive cost in `space`, widened by the slicings of the `known` plans."""
     started = time.perf_counter()
-    slicings, vectors = cost_layers(model, space)
+    slicings, vectors = cost_layers(model, space, list(known.values()))
     costs = [sum(cost.total_s for cost in model.plan_costs(plan).values()) for plan in known.values()]
     kept = within_bound(vectors, min(costs, default=float("inf")))
-    choices = tuple(
-        tuple(options[index] for index in keep) for options, keep in zip(slicings, kept, strict=True)
-    )
+    choices = tuple(tuple(options[index] for index in keep) for options, keep in zip(slicings, kept, strict=True))
     problem = Problem(
         vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)),
         matrices=cost_edges(model, choices),
@@ -78,7 +76,7 @@ def best_slicings(
         space_size *= len(options)
     return chosen, Certificate(
         objective="additive_s",
-        space=str(space),
+        space=f"{space}{'; and the slicings of ' + ', '.join(known) if known else ''}",
         constraints=(),
         method=solution.method,
         optimal=True,

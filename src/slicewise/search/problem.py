@@ -1,7 +1,8 @@
 """The search problem as tables: one vector per layer, one matrix per edge."""
 
-from dataclasses import dataclass
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,6 @@ class Problem:
             + sum(matrix[choice[i], choice[j]] for (i, j), matrix in self.matrices.items())
         )
 
-
     def restricted(self, kept: Sequence[NDArray[np.int64]]) -> "Problem":
         """The same problem with only the `kept` choices of each node."""
         return Problem(
@@ -40,13 +40,22 @@ class Problem:
 Slicings = tuple[tuple[Slicing, ...], ...]  # the choices of each layer
 
 
-def cost_layers(model: CostModel, space: Space) -> tuple[Slicings, tuple[Floats, ...]]:
-    """Every legal slicing of every layer and what it costs by itself; equal layers are costed once."""
+def cost_layers(
+    model: CostModel, space: Space, plans: Sequence[Mapping[str, Slicing]] = ()
+) -> tuple[Slicings, tuple[Floats, ...]]:
+    """Every legal slicing of every layer, those of `plans` included, and what it costs by itself.
+
+    Equal layers are costed once.
+    """
+    planned: dict[object, list[Slicing]] = defaultdict(list)
+    for layer in model.graph:
+        planned[likeness(model, layer)] += [plan[layer.name] for plan in plans]
     known: dict[object, tuple[tuple[Slicing, ...], Floats]] = {}
     for layer in model.graph:
         key = likeness(model, layer)
         if key not in known:
-            slicings = tuple(legal_slicings(layer, model.cluster.mesh, space))
+            legal = legal_slicings(layer, model.cluster.mesh, space)
+            slicings = tuple(dict.fromkeys([*legal, *planned[key]]))
             costs = np.array([model.layer_cost(layer, slicing).total_s for slicing in slicings])
             known[key] = slicings, costs
     rows = [known[likeness(model, layer)] for layer in model.graph]
@@ -96,13 +105,17 @@ def _edge_matrix(
 ) -> Floats:
     sources = [layouts(before, slicing) for slicing in before_slicings]
     targets = [layouts(after, slicing) for slicing in after_slicings]
-    matrix = _pairs(
-        before.shape, [s.output for s in sources], [t.inputs[slot] for t in targets], model
-    )
+    matrix = _pairs(before.shape, [s.output for s in sources], [t.inputs[slot] for t in targets], model)
     if before.name in model.graph.gradients:
-        matrix = matrix + _pairs(
-            before.shape, [t.input_gradients[slot] for t in targets], [s.output_gradient for s in sources], model
-        ).T
+        matrix = (
+            matrix
+            + _pairs(
+                before.shape,
+                [t.input_gradients[slot] for t in targets],
+                [s.output_gradient for s in sources],
+                model,
+            ).T
+        )
     return matrix
 
 

@@ -10,8 +10,8 @@ order. Gradient buckets run beside backward, as far as the machine lets communic
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slicewise.cost.model import CostModel
 from slicewise.cost.compute import ITEM_BYTES
+from slicewise.cost.model import CostModel
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import Slicing
 

@@ -1,5 +1,7 @@
 """A small 3-D U-Net (Cicek 2016) with instance norm, for volumetric segmentation."""
 
+from itertools import pairwise
+
 import torch
 from torch import nn
 
@@ -27,8 +29,7 @@ class UNet3d(nn.Module):
         )
         self.pool = nn.MaxPool3d(2)
         self.up = nn.ModuleList(
-            nn.ConvTranspose3d(wide, narrow, kernel_size=2, stride=2)
-            for narrow, wide in zip(widths, widths[1:], strict=False)
+            nn.ConvTranspose3d(wide, narrow, kernel_size=2, stride=2) for narrow, wide in pairwise(widths)
         )
         self.merge = nn.ModuleList(_DoubleConv(2 * narrow, narrow) for narrow in widths[:-1])
         self.head = nn.Conv3d(width, classes, kernel_size=1)
@@ -41,4 +42,5 @@ class UNet3d(nn.Module):
             y = block(self.pool(y))
         for up, merge, skip in reversed(list(zip(self.up, self.merge, skips, strict=True))):
             y = merge(torch.cat([skip, up(y)], dim=1))
-        return self.head(y)
+        result: torch.Tensor = self.head(y)
+        return result

@@ -1,0 +1,51 @@
+# Each target sets up what it needs, can be run first, twice, and after the others, and echoes the plain commands.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-long lint graphs clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	@mkdir -p build
+	@echo
+	@echo "== 1. Plan AlexNet for 16 GPUs: which slicing for which layer, and what it is worth"
+	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json
+	@echo
+	@echo "== 2. Why: each stretch of layers against data parallelism"
+	$(BIN)/slicewise explain build/alexnet-16gpu.json
+	@echo
+	@echo "== 3. Measure this machine, so that it can be predicted"
+	$(BIN)/slicewise calibrate --quick
+	@echo
+	@echo "== 4. Plan AlexNet for this machine: 2 ranks, one core each"
+	$(BIN)/slicewise plan alexnet --cluster local --devices 2 --batch 32 -o build/alexnet-local.json
+	@echo
+	@echo "== 5. Run that plan: equal to one device? as fast as predicted? faster than DDP?"
+	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 6
+
+lint: $(READY)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -m "not long"
+
+test-long: lint
+	$(BIN)/python -m pytest
+
+# The captured graphs that ship with the package, made anew from the zoo.
+graphs: $(READY)
+	for model in alexnet unet3d; do $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json; done
+
+clean:
+	rm -rf $(VENV) build

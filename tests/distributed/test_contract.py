@@ -1,0 +1,98 @@
+"""What a training script may rely on."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.errors import PlanError
+from slicewise.graph.capture import capture
+from slicewise.graph.dims import Dim
+from slicewise.partition.layout import Slicing
+from slicewise.plans import Plan
+from slicewise.runtime.parallel import parallelize
+from slicewise.runtime.sliced_module import SlicedModule
+from tests.distributed.world import World
+
+
+def test_a_plan_for_another_world_size_is_refused_with_what_would_work(pair: World) -> None:
+    assert pair.run(_refusal, 4, "0") == (
+        "the plan is for 4 devices, this world has 2 ranks; start 4 ranks, or plan again with --devices 2"
+    )
+
+
+def test_a_plan_for_another_network_is_refused_by_layer_name(pair: World) -> None:
+    assert "no slicing for: 0; unknown layers: other" in pair.run(_refusal, 2, "other")
+
+
+def test_every_rank_starts_from_the_weights_of_rank_zero(pair: World) -> None:
+    assert pair.run(_starts_equal)
+
+
+def test_dropout_masks_agree_where_work_is_repeated_and_differ_between_slices(pair: World) -> None:
+    repeated, sliced, kept = pair.run(_dropout)
+    assert repeated
+    assert not sliced
+    assert abs(kept - 0.5) < 0.05
+
+
+def test_eval_runs_without_dropout(pair: World) -> None:
+    assert pair.run(_evaluates)
+
+
+def _refusal(devices: int, layer: str) -> str:
+    model = nn.Sequential(nn.Linear(4, 4))
+    graph = capture(model, torch.zeros(2, 4))
+    slicing: Slicing = (Dim.N,) * (devices // 2)
+    names = [graph.layers[0].name, layer, graph.layers[-1].name]
+    plan = Plan(
+        model="none",
+        cluster="none",
+        devices=devices,
+        batch=4,
+        dtype="fp32",
+        axes={f"local{axis}": 2 for axis in range(devices // 2)},
+        slicings=dict.fromkeys(names, slicing),
+    )
+    try:
+        parallelize(model, plan, graph=graph)
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
+def _starts_equal() -> bool:
+    torch.manual_seed(dist.get_rank())
+    model = nn.Sequential(nn.Linear(4, 4))
+    graph = capture(model, torch.zeros(2, 4)).with_batch(4)
+    net = SlicedModule(model, graph, dict.fromkeys(graph.index, (Dim.N,)), Mesh.of({"local": 2}))
+    torch.manual_seed(0)
+    expected = nn.Linear(4, 4).weight
+    return torch.equal(net.state_dict()["0.weight"].full_tensor(), expected)
+
+
+def _dropout() -> tuple[bool, bool, float]:
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    graph = capture(model, torch.zeros(2, 4)).with_batch(63)
+    mesh = Mesh.of({"local": 2})
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (None,))
+    equal = []
+    for choice in (None, Dim.N):
+        slicings["1"] = slicings["output"] = (choice,)
+        net = SlicedModule(model, graph, slicings, mesh)
+        torch.manual_seed(0)
+        mask = (net(torch.randn(63, 4)).to_local() != 0).float()[:31]
+        masks = [torch.empty_like(mask) for _ in range(2)]
+        dist.all_gather(masks, mask.contiguous())
+        equal.append(torch.equal(*masks))
+    return equal[0], equal[1], float(mask.mean())
+
+
+def _evaluates() -> bool:
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    graph = capture(model, torch.zeros(2, 4)).with_batch(4)
+    net = SlicedModule(model, graph, dict.fromkeys(graph.index, (Dim.N,)), Mesh.of({"local": 2})).eval()
+    x = torch.randn(2, 4)
+    weights = net.state_dict()
+    expected = torch.nn.functional.linear(x, weights["0.weight"].to_local(), weights["0.bias"].to_local())
+    return torch.equal(net(x), expected)

@@ -1,0 +1,89 @@
+"""Real gloo ranks that stay up: importing torch takes longer than most tests."""
+
+import multiprocessing as mp
+import os
+import socket
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+TIMEOUT_S = 120
+GRACE_S = 3
+
+
+class World:
+    """`world.run(function, *arguments)` calls a top-level function on every rank and returns rank 0's result.
+
+    The function finds an initialised process group. What any rank raises is raised here, with its traceback.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        context = mp.get_context("spawn")
+        port = _free_port()
+        self.ranks = ranks
+        self.broken = False  # some rank hangs: start another world
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for rank in range(ranks):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(rank, ranks, port, theirs), daemon=True)
+            process.start()
+            self._pipes.append(ours)
+            self._processes.append(process)
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        for pipe in self._pipes:
+            pipe.send((function, arguments))
+        answers: dict[int, tuple[bool, Any]] = {}
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while len(answers) < self.ranks and time.monotonic() < deadline_s:
+            for pipe in wait([p for rank, p in enumerate(self._pipes) if rank not in answers], timeout=1.0):
+                assert isinstance(pipe, Connection)
+                rank = self._pipes.index(pipe)
+                answers[rank] = pipe.recv()
+                if answers[rank][0]:  # the others may wait for this rank for ever
+                    deadline_s = min(deadline_s, time.monotonic() + GRACE_S)
+        errors = [f"rank {rank}:\n{text}" for rank, (failed, text) in answers.items() if failed]
+        if len(answers) < self.ranks:
+            self.broken = True
+            errors.append(f"no answer from ranks {sorted(set(range(self.ranks)) - set(answers))}")
+        if errors:
+            raise AssertionError("\n".join(errors))
+        return answers[0][1]
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join(0.1 if self.broken else 10)
+            if process.is_alive():
+                process.kill()
+
+
+def _serve(rank: int, ranks: int, port: int, pipe: Connection) -> None:
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1"
+    )
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("error")
+    dist.init_process_group("gloo")
+    while (task := pipe.recv()) is not None:
+        function, arguments = task
+        try:
+            pipe.send((False, function(*arguments)))
+        except BaseException:
+            pipe.send((True, traceback.format_exc()))
+    dist.destroy_process_group()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,82 @@
+"""The list of legal slicings, against every assignment of dims to axes."""
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.halo import needed_boxes
+from slicewise.partition.layout import Layout, Slicing, layouts
+from slicewise.partition.legal import CANONICAL, Space, legal_slicings, refusal
+from slicewise.partition.parts import boxes
+from tests.property.strategies import layers, meshes
+
+
+def spaces() -> st.SearchStrategy[Space]:
+    return st.builds(Space, dims_per_layer=st.integers(1, 4), dims_per_tier=st.integers(1, 3))
+
+
+def is_canonical(slicing: Slicing, mesh: Mesh) -> bool:
+    """Within each tier: samples, then space, then nothing, then channels."""
+    for tier in {axis.tier for axis in mesh.axes}:
+        order = [CANONICAL.index(dim) for dim, axis in zip(slicing, mesh.axes, strict=True) if axis.tier == tier]
+        if order != sorted(order):
+            return False
+    return True
+
+
+def is_within(space: Space, slicing: Slicing, mesh: Mesh) -> bool:
+    per_tier: dict[int, set[Dim]] = {}
+    for dim, axis in zip(slicing, mesh.axes, strict=True):
+        if dim is not None:
+            per_tier.setdefault(axis.tier, set()).add(dim)
+    used = set().union(*per_tier.values())
+    return len(used) <= space.dims_per_layer and all(len(dims) <= space.dims_per_tier for dims in per_tier.values())
+
+
+@given(layers(), meshes(), spaces())
+def test_legal_slicings_are_all_that_are_canonical_within_the_space_and_not_refused(
+    layer: Layer, mesh: Mesh, space: Space
+) -> None:
+    everything = product([None, *Dim], repeat=len(mesh.axes))
+    expected = {
+        slicing
+        for slicing in everything
+        if is_canonical(slicing, mesh) and is_within(space, slicing, mesh) and refusal(layer, slicing, mesh) is None
+    }
+    listed = legal_slicings(layer, mesh, space)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == expected
+
+
+@given(layers(), meshes())
+def test_no_legal_slicing_leaves_a_part_empty(layer: Layer, mesh: Mesh) -> None:
+    for slicing in legal_slicings(layer, mesh):
+        placed = layouts(layer, slicing)
+        tensors: list[tuple[tuple[int, ...], Layout]] = [
+            *zip(layer.input_shapes, placed.inputs, strict=True),
+            (layer.shape, placed.output),
+            *((weight.shape, held) for weight, held in zip(layer.weights, placed.weights, strict=True)),
+        ]
+        for shape, layout in tensors:
+            start, stop = boxes(shape, layout, mesh)
+            assert (start < stop).all()
+        read = [dim for dim in layer.windows if dim in slicing]
+        if read:
+            start, stop = needed_boxes(layer, slicing, mesh, read)
+            assert (start < stop).all()
+
+
+@given(layers(), meshes(), spaces())
+def test_lifting_limits_only_adds_slicings(layer: Layer, mesh: Mesh, space: Space) -> None:
+    wide = Space(dims_per_layer=space.dims_per_layer + 1, dims_per_tier=space.dims_per_tier + 1)
+    assert set(legal_slicings(layer, mesh, space)) <= set(legal_slicings(layer, mesh, wide))
+
+
+@settings(max_examples=40)
+@given(layers(), meshes())
+def test_slicing_nothing_is_always_legal(layer: Layer, mesh: Mesh) -> None:
+    assert (None,) * len(mesh.axes) in legal_slicings(layer, mesh, Space(dims_per_layer=1, dims_per_tier=1))

@@ -1,0 +1,56 @@
+"""The steps from one layout to another, carried out by all ranks on real arrays."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.partition.layout import REPLICATE, Layout, partial_axes
+from slicewise.partition.steps import Op, steps
+from tests.property.ranks import Array, boxes_of, cut, executed, numbered, scattered
+from tests.property.strategies import Shape, layouts, meshes, shapes
+
+
+def assert_lies_as(layout: Layout, parts: list[Array], whole: Array, mesh: Mesh) -> None:
+    """Sums over Partial axes give the whole's parts, and ranks along Replicate axes agree."""
+    summed = partial_axes(layout)
+    repeated = tuple(axis for axis, placement in enumerate(layout) if placement is REPLICATE)
+    for rank, box in enumerate(boxes_of(whole.shape, layout, mesh)):
+        total = np.sum([parts[member] for member in mesh.group(rank, summed)], axis=0)
+        assert np.array_equal(total, cut(whole, box))
+        for member in mesh.group(rank, repeated):
+            assert np.array_equal(parts[member], parts[rank])
+
+
+@settings(max_examples=250)
+@given(shapes(max_extent=7), meshes(), st.data())
+def test_steps_turn_any_layout_into_any_other(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
+    source, target = (data.draw(layouts(shape, mesh, empty=True)) for _ in "st")
+    whole = numbered(shape)
+    parts = scattered(whole, source, mesh)
+    assert_lies_as(source, parts, whole, mesh)
+    now = source
+    for step in steps(shape, source, target, mesh):
+        assert step.source == now
+        parts, now = executed(parts, shape, step, mesh), step.target
+    assert now == target
+    assert_lies_as(target, parts, whole, mesh)
+
+
+@settings(max_examples=150)
+@given(shapes(), meshes(), st.data())
+def test_a_layout_change_is_at_most_one_reduction_and_one_move(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
+    source, target = (data.draw(layouts(shape, mesh)) for _ in "st")
+    path = steps(shape, source, target, mesh)
+    operations = [step.op for step in path if step.op is not Op.LOCAL]
+    assert operations in ([], [Op.ALL_REDUCE], [Op.ALL_GATHER], [Op.ALL_TO_ALL]) or (
+        operations[0] is Op.ALL_REDUCE and len(operations) == 2 and operations[1] is not Op.ALL_REDUCE
+    )
+    for step in path:
+        assert (step.op is Op.LOCAL) == (mesh.group_size(step.axes) == 1)
+
+
+@given(shapes(), meshes(), st.data())
+def test_a_layout_needs_no_steps_to_itself(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
+    layout = data.draw(layouts(shape, mesh))
+    assert steps(shape, layout, layout, mesh) == ()

@@ -1,0 +1,167 @@
+from pathlib import Path
+
+import pytest
+
+from slicewise.cluster.cluster import Link, load_cluster, parse_cluster, preset_names
+from slicewise.errors import ClusterError, RequestError, UnknownName
+from tests.builders import machine
+
+MINE = """
+name = "mine"
+overlap = 0.5
+cores = 2
+
+[device]
+name = "toy"
+peak_flops_per_s = 1e12
+memory_bytes_per_s = 1e11
+memory_bytes = 1e9
+kernel_s = 1e-6
+
+[device.efficiency]
+conv = 0.5
+conv_backward = 0.4
+linear = 0.6
+linear_backward = 0.5
+
+[[tiers]]
+name = "wire"
+size = 4
+latency_s = 5e-6
+bytes_per_s = 1e9
+ports = 2
+
+[tiers.collectives.all_reduce]
+latency_s = 9e-6
+bytes_per_s = 5e8
+"""
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_loads(name: str) -> None:
+    cluster = load_cluster(name)
+    assert cluster.name == name
+    assert cluster.origin == "preset"
+    assert cluster.mesh.devices == cluster.devices
+
+
+def test_the_papers_cluster_has_four_nodes_of_four() -> None:
+    cluster = load_cluster("p100-4x4")
+    assert [(tier.name, tier.size) for tier in cluster.tiers] == [("inter", 4), ("intra", 4)]
+    assert cluster.mesh.sizes == (2, 2, 2, 2)
+
+
+def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    cluster = load_cluster(str(path))
+    assert (cluster.name, cluster.overlap, cluster.cores, cluster.devices) == ("mine", 0.5, 2, 4)
+    assert cluster.device.memory_bytes == 10**9
+    assert cluster.tiers[0].ports == 2
+    assert cluster.tiers[0].link("all_reduce") == Link(9e-6, 5e8)
+    assert cluster.tiers[0].link("all_gather") == Link(5e-6, 1e9)
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "complaint"),
+    [
+        ('name = "mine"', "", "mine.toml: name is missing"),
+        ("[device]", "[gadget]", "mine.toml: device is missing"),
+        ("kernel_s = 1e-6", "", "mine.toml: device: kernel_s is missing"),
+        ("kernel_s = 1e-6", "kernel_s = -1", "mine.toml: device: kernel_s must be a positive number (got -1)"),
+        ("kernel_s = 1e-6", 'kernel_s = "x"', "mine.toml: device: kernel_s must be a positive number (got 'x')"),
+        ("kernel_s = 1e-6", "kernel_s = true", "mine.toml: device: kernel_s must be a positive number (got True)"),
+        ("linear = 0.6", "", "mine.toml: device.efficiency: linear is missing"),
+        ("memory_bytes = 1e9", "memory_bytes = 0.5", "mine.toml: device: memory_bytes must be a whole number (got 0.5)"),
+        ("size = 4", "", "mine.toml: tiers[0]: size is missing"),
+        ("size = 4", "size = 2.5", "mine.toml: tiers[0]: size must be a whole number (got 2.5)"),
+        ("ports = 2", "ports = 0", "mine.toml: tiers[0]: ports must be a positive number (got 0)"),
+        ("latency_s = 9e-6", "", "mine.toml: tiers[0].collectives.all_reduce: latency_s is missing"),
+        ("[tiers.collectives.all_reduce]", "[other]\nx = 1\n[tiers.oops]", None),
+        ("overlap = 0.5", "overlap = 2", "mine.toml: overlap must be a number from 0 to 1 (got 2)"),
+        ("overlap = 0.5", 'overlap = "all"', "mine.toml: overlap must be a number from 0 to 1 (got 'all')"),
+        ("cores = 2", 'cores = "two"', "mine.toml: cores must be a positive number (got 'two')"),
+        ("kernel_s = 1e-6", "kernel_s = 1e-6\nhalf_size = [1, 2]", "mine.toml: device: half_size must be three numbers"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_file(line: str, instead: str, complaint: str | None) -> None:
+    text = MINE.replace(line, instead, 1)
+    assert text != MINE
+    if complaint is None:
+        assert parse_cluster(text, "mine.toml").tiers[0].collectives == {}
+        return
+    with pytest.raises(ClusterError) as raised:
+        parse_cluster(text, "mine.toml")
+    assert complaint in str(raised.value)
+
+
+def test_a_cluster_without_tiers_is_refused() -> None:
+    head = MINE.split("[[tiers]]")[0]
+    with pytest.raises(ClusterError, match=r"mine.toml: tiers is missing"):
+        parse_cluster(head, "mine.toml")
+    with pytest.raises(ClusterError, match=r"mine.toml: tiers must be a list of tables"):
+        parse_cluster(head + '[tiers]\nname = "wire"\n', "mine.toml")
+
+
+def test_tiers_of_one_name_are_refused() -> None:
+    tier = "[[tiers]]" + MINE.split("[[tiers]]")[1]
+    with pytest.raises(ClusterError, match=r"tiers must have different names \(got wire, wire\)"):
+        parse_cluster(MINE + tier, "mine.toml")
+
+
+def test_what_is_not_toml_is_refused_with_the_parsers_words() -> None:
+    with pytest.raises(ClusterError, match=r"mine.toml: not TOML \(.*line 1"):
+        parse_cluster("name = ", "mine.toml")
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ClusterError, match=r"nowhere.toml: no such file"):
+        load_cluster("nowhere.toml")
+
+
+def test_an_unknown_cluster_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"unknown cluster 'p100'; choose from .*p100-4x4 or give the path"):
+        load_cluster("p100")
+
+
+def test_this_machine_must_be_calibrated_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLICEWISE_CACHE", str(tmp_path))
+    with pytest.raises(RequestError, match="run `slicewise calibrate --quick` first"):
+        load_cluster("local")
+    (tmp_path / "local.toml").write_text(MINE)
+    assert load_cluster("local").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("devices", "sizes"),
+    [(16, [4, 4]), (8, [2, 4]), (4, [4]), (3, [3]), (2, [2]), (1, [1]), (64, [16, 4]), (12, [3, 4])],
+)
+def test_a_cluster_is_trimmed_and_grown_by_whole_nodes(devices: int, sizes: list[int]) -> None:
+    cluster = load_cluster("p100-4x4").with_devices(devices)
+    assert [tier.size for tier in cluster.tiers] == sizes
+    assert cluster.devices == cluster.mesh.devices == devices
+
+
+@pytest.mark.parametrize("devices", [5, 6, 10])
+def test_devices_that_fill_no_whole_node_are_refused_with_what_would(devices: int) -> None:
+    with pytest.raises(ClusterError, match=rf"{devices} devices do not fill whole groups of 4 \(intra\).*multiple of 4"):
+        load_cluster("p100-4x4").with_devices(devices)
+
+
+@pytest.mark.parametrize("devices", [0, -4])
+def test_no_devices_are_refused(devices: int) -> None:
+    with pytest.raises(ClusterError, match=f"devices must be positive \\(got {devices}\\)"):
+        load_cluster("p100-4x4").with_devices(devices)
+
+
+def test_devices_of_a_node_share_its_ports() -> None:
+    cluster = machine(2, 4, ports=1)
+    assert cluster.bytes_per_s(0, "all_reduce") == 1e9 / 4
+    assert cluster.bytes_per_s(1, "all_reduce") == 2e9
+    assert machine(2, 4, ports=8).bytes_per_s(0, "all_reduce") == 1e9
+
+
+def test_more_ranks_than_cores_slow_each_other_down() -> None:
+    assert machine(4, cores=2).slowdown == 2.0
+    assert machine(2, cores=4).slowdown == 1.0
+    assert machine(4).slowdown == 1.0

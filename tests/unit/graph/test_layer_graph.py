@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from slicewise.errors import GraphError
+from slicewise.graph.layer_graph import LayerGraph
+from tests.builders import Net, residual_net, small_cnn
+
+
+def test_two_layers_of_one_name_are_refused() -> None:
+    layer = small_cnn().layers[0]
+    with pytest.raises(GraphError, match="two layers are called 'input0'"):
+        LayerGraph(name="twins", layers=(layer, layer))
+
+
+def test_reading_what_no_earlier_layer_writes_is_refused() -> None:
+    graph = small_cnn()
+    with pytest.raises(GraphError, match="conv0 reads 'input0', which no layer before it writes"):
+        LayerGraph(name="headless", layers=graph.layers[1:])
+
+
+def test_several_consumers_need_a_fork() -> None:
+    net = Net("forkless")
+    source = net.input(2, 3, 8, 8)
+    net.add(net.relu(source), source)
+    with pytest.raises(GraphError, match="'input0' has several consumers and needs a fork"):
+        _ = net.graph
+
+
+def test_layers_are_found_by_name_and_edges_by_position() -> None:
+    graph = residual_net()
+    assert graph["conv1"].inputs == ("fork0",)
+    assert graph.index["fork0"] == 2
+    names = [layer.name for layer in graph]
+    spelled = [(names[producer], names[consumer], slot) for producer, consumer, slot in graph.edges]
+    assert ("norm0", "elementwise0", 0) in spelled
+    assert ("fork0", "elementwise0", 1) in spelled
+    assert len(graph) == len(names)
+
+
+def test_gradients_flow_from_the_first_weight_on() -> None:
+    net = Net()
+    net.output(net.conv(net.pool(net.input(2, 3, 8, 8)), 4))
+    assert net.graph.gradients == {"conv0", "output0"}
+
+
+def test_weights_are_listed_once_in_order_of_use() -> None:
+    assert [weight.name for weight in small_cnn().weights] == [
+        "conv0.weight",
+        "conv0.bias",
+        "linear0.weight",
+        "linear0.bias",
+    ]
+
+
+def test_inputs_and_outputs_are_known() -> None:
+    graph = small_cnn()
+    assert [layer.name for layer in graph.inputs] == ["input0"]
+    assert [layer.name for layer in graph.outputs] == ["output0"]
+
+
+@pytest.mark.parametrize("batch", [0, -3])
+def test_a_batch_without_samples_is_refused(batch: int) -> None:
+    with pytest.raises(GraphError, match=f"batch must be positive \\(got {batch}\\)"):
+        small_cnn().with_batch(batch)
+
+
+def test_a_graph_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    residual_net().save(path)
+    assert LayerGraph.load(path) == residual_net()
+
+
+def test_a_graph_of_another_release_is_refused() -> None:
+    fields = {**json.loads(small_cnn().to_json()), "schema_version": 99}
+    with pytest.raises(GraphError, match=r"old.json: schema_version 99 is not readable here \(this release reads 1\)"):
+        LayerGraph.from_json(json.dumps(fields), "old.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema_version": 1, "name": "x", "layers": [{"name": "a", "kind": "teapot"}]}']
+)
+def test_what_is_not_a_saved_graph_is_refused_by_name(text: str) -> None:
+    with pytest.raises(GraphError, match="mine.json: not a saved graph"):
+        LayerGraph.from_json(text, "mine.json")
+
+
+@pytest.mark.parametrize("field", ["kind", "inputs", "shape", "dims", "weights", "windows", "groups"])
+def test_a_missing_field_is_named(field: str) -> None:
+    fields = json.loads(small_cnn().to_json())
+    del fields["layers"][1][field]
+    with pytest.raises(GraphError, match=f"KeyError: '{field}'"):
+        LayerGraph.from_json(json.dumps(fields))
+
+
+def test_a_field_of_the_wrong_type_is_refused() -> None:
+    fields = json.loads(small_cnn().to_json())
+    fields["layers"][1]["windows"] = ["H"]
+    with pytest.raises(GraphError, match="not a saved graph"):
+        LayerGraph.from_json(json.dumps(fields))

@@ -1,0 +1,55 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slicewise.errors import GraphError
+from slicewise.graph.sources import load_graph, shipped_names
+from tests.builders import small_cnn
+
+
+def test_both_networks_of_the_zoo_ship_as_graphs() -> None:
+    assert shipped_names() == ["alexnet", "unet3d"]
+
+
+@pytest.mark.parametrize(("model", "parameters"), [("alexnet", 61_100_840), ("unet3d", 1_402_003)])
+def test_shipped_graphs_have_all_parameters(model: str, parameters: int) -> None:
+    assert sum(weight.size for weight in load_graph(model).weights) == parameters
+
+
+def test_alexnets_flops_are_those_of_the_paper() -> None:
+    graph = load_graph("alexnet").with_batch(1)
+    multiply_adds = {
+        "features.0": 64 * 55 * 55 * 3 * 11 * 11,
+        "features.3": 192 * 27 * 27 * 64 * 5 * 5,
+        "features.6": 384 * 13 * 13 * 192 * 3 * 3,
+        "features.8": 256 * 13 * 13 * 384 * 3 * 3,
+        "features.10": 256 * 13 * 13 * 256 * 3 * 3,
+        "classifier.1": 9216 * 4096,
+        "classifier.4": 4096 * 4096,
+        "classifier.6": 4096 * 1000,
+    }
+    assert {layer.name: layer.flops() // 2 for layer in graph if layer.flops()} == multiply_adds
+
+
+def test_a_saved_graph_is_a_model_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    small_cnn().save(path)
+    assert load_graph(str(path)) == small_cnn()
+
+
+def test_a_missing_graph_file_is_named() -> None:
+    with pytest.raises(GraphError, match=r"nowhere.json: no such file"):
+        load_graph("nowhere.json")
+
+
+def test_planning_a_shipped_network_never_imports_torch() -> None:
+    script = (
+        "import sys, slicewise\n"
+        "plan = slicewise.plan(slicewise.load_graph('alexnet'), 'p100-4x4', batch=128, devices=4)\n"
+        "assert plan.devices == 4 and plan.certificate['optimal']\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

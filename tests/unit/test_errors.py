@@ -1,0 +1,36 @@
+import pytest
+
+from slicewise.errors import (
+    ClusterError,
+    GraphError,
+    InfeasibleError,
+    PlanError,
+    RankError,
+    SlicewiseError,
+    SlicingError,
+    UnknownName,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GraphError, 2),
+        (ClusterError, 2),
+        (SlicingError, 2),
+        (PlanError, 2),
+        (UnknownName, 2),
+        (InfeasibleError, 1),
+        (RankError, 3),
+    ],
+)
+def test_exit_codes_tell_a_wrong_request_from_a_no_and_from_our_fault(
+    error: type[SlicewiseError], code: int
+) -> None:
+    assert error.exit_code == code
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    assert str(UnknownName("model", "alexnte", ["unet3d", "alexnet"], " or a file")) == (
+        "unknown model 'alexnte'; choose from alexnet, unet3d or a file"
+    )
