@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.errors import UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.plans import Plan
+from slicewise.search.baselines import BASELINES
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.simulate.events import simulate
 
@@ -37,6 +39,14 @@ def plan(
     }
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     return describe(model, slicings, certificate=certificate.to_dict(), baselines=baselines)
+
+
+def baseline_plan(graph: LayerGraph, cluster: Cluster, strategy: str, *, batch: int) -> Plan:
+    """The plan of a strategy that needs no search: data, filter, spatial or owt."""
+    if strategy not in BASELINES:
+        raise UnknownName("strategy", strategy, [*BASELINES, "layerwise"])
+    model = CostModel(graph.with_batch(batch), cluster)
+    return describe(model, BASELINES[strategy](model))
 
 
 def describe(

@@ -73,7 +73,7 @@ def test_every_legal_slicing_computes_what_one_device_computes(name: str, world:
 
 
 def _walk(name: str, ranks: int) -> tuple[int, list[str]]:
-    """All slicings of the last layers of a case. A pointwise convolution before them makes their input gradients count."""
+    """All slicings of a case's layers. A pointwise convolution before them makes their input gradients count."""
     build, (channels, *space) = CASES[name]
     torch.manual_seed(0)
     before = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(space) - 1](channels, channels, 1)

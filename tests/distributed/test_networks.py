@@ -11,6 +11,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
+from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import AlexNet, UNet3d
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import Slicing
@@ -60,7 +61,8 @@ class Residual(nn.Module):
         x = torch.relu_(self.norm1(self.first(x)))
         y = self.norm2(self.second(x))
         y += self.shortcut(x)
-        return self.head(torch.flatten(torch.relu_(y), 1))
+        result: torch.Tensor = self.head(torch.flatten(torch.relu_(y), 1))
+        return result
 
 
 # name -> (build, sample shape, batches: one that divides over 4 ranks, one that does not)
@@ -146,7 +148,7 @@ def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
     return pairs
 
 
-def _count(model: nn.Module, batch: int, slicings: dict[str, Slicing], mesh: Mesh, graph: "LayerGraph") -> int:  # noqa: F821
+def _count(model: nn.Module, batch: int, slicings: dict[str, Slicing], mesh: Mesh, graph: LayerGraph) -> int:
     net = SlicedModule(copy.deepcopy(model), graph, slicings, mesh)
     share = batch // mesh.devices if net.local_samples else batch
     x = torch.randn(share, *graph.inputs[0].shape[1:])
@@ -193,7 +195,7 @@ def _accumulated_difference() -> float:
     model, net = _trained(accumulate=True)
     weights = dict(net.named_parameters())
     return max(
-        float((weights[name].grad.full_tensor() - value.grad).abs().max())  # type: ignore[union-attr,operator]
+        float((weights[name].grad.full_tensor() - value.grad).abs().max())  # type: ignore[union-attr]
         for name, value in model.named_parameters()
     )
 
@@ -201,7 +203,7 @@ def _accumulated_difference() -> float:
 def _running_statistics_difference() -> float:
     model, net = _trained(accumulate=False)
     truth, given = model.state_dict(), net.state_dict()
-    assert list(given) and set(given) == set(truth)
+    assert set(given) == set(truth)
     return max(float((given[name].full_tensor() - value).abs().max()) for name, value in truth.items())
 
 

@@ -119,7 +119,12 @@ def _halos(ranks: int) -> list[tuple[float, float]]:
             shape, layout = layer.input_shapes[0], layouts(layer, slicing).inputs[0]
             x = _part(shape, layout, groups, seed=3).requires_grad_()
             captured: list[Tensor] = []
-            on_joined(x, join, lambda joined, captured=captured: captured.append(joined) or joined.sum())  # type: ignore[misc,func-returns-value]
+
+            def keep(joined: Tensor, captured: list[Tensor] = captured) -> Tensor:
+                captured.append(joined)
+                return joined.sum()
+
+            on_joined(x, join, keep)
             joined = captured[0]
             generator = torch.Generator().manual_seed(7 + dist.get_rank())
             direction = torch.randn(joined.shape, generator=generator, dtype=torch.float64)

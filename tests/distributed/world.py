@@ -40,10 +40,11 @@ class World:
         answers: dict[int, tuple[bool, Any]] = {}
         deadline_s = time.monotonic() + TIMEOUT_S
         while len(answers) < self.ranks and time.monotonic() < deadline_s:
-            for pipe in wait([p for rank, p in enumerate(self._pipes) if rank not in answers], timeout=1.0):
-                assert isinstance(pipe, Connection)
-                rank = self._pipes.index(pipe)
-                answers[rank] = pipe.recv()
+            waiting = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in answers}
+            for ready in wait(list(waiting), timeout=1.0):
+                assert isinstance(ready, Connection)
+                rank = waiting[ready]
+                answers[rank] = ready.recv()
                 if answers[rank][0]:  # the others may wait for this rank for ever
                     deadline_s = min(deadline_s, time.monotonic() + GRACE_S)
         errors = [f"rank {rank}:\n{text}" for rank, (failed, text) in answers.items() if failed]

@@ -1,6 +1,7 @@
 """All ranks of a mesh in one process, on numpy arrays: the slow truth about layouts, routes and steps."""
 
 from collections.abc import Sequence
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ def boxes_of(shape: Shape, layout: Layout, mesh: Mesh) -> list[Box]:
 
 
 def cut(whole: Array, box: Box) -> Array:
-    return whole[(*(slice(start, stop) for start, stop in box), ...)]
+    index: tuple[slice | EllipsisType, ...] = (*(slice(start, stop) for start, stop in box), ...)
+    return whole[index]
 
 
 def scattered(whole: Array, layout: Layout, mesh: Mesh) -> list[Array]:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster, Link, Tier
 from slicewise.cluster.mesh import Mesh
-from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Placement, Shard, Slicing
 from slicewise.partition.legal import Space, legal_slicings
@@ -61,8 +60,7 @@ def shapes(*, min_dims: int = 0, max_dims: int = 3, max_extent: int = 9) -> st.S
 def layouts(draw: st.DrawFn, shape: Shape, mesh: Mesh, *, partial: bool = True, empty: bool = False) -> Layout:
     """A placement per axis; no part is empty, as no legal slicing leaves one, unless asked for."""
     placements: list[Placement] = [REPLICATE, *([PARTIAL] if partial else []), *map(Shard, range(len(shape)))]
-    chosen = [REPLICATE] * len(mesh.axes)
-    layout: Layout = tuple(chosen)
+    layout: Layout = (REPLICATE,) * len(mesh.axes)
     for axis in range(len(mesh.axes)):
         wider: Layout = (*layout[:axis], draw(st.sampled_from(placements)), *layout[axis + 1 :])
         if empty or _all_hold_something(shape, wider, mesh):
@@ -81,7 +79,9 @@ WINDOWED = ("conv", "grouped", "transposed", "dilated", "pool")
 @st.composite
 def layers(draw: st.DrawFn, kinds: Sequence[str] | None = None) -> Layer:
     """One layer on a small 1-, 2- or 3-D input."""
-    kind = draw(st.sampled_from(kinds or [*WINDOWED, "linear", "norm", "instance", "relu", "concat", "flatten", "fork"]))
+    kind = draw(
+        st.sampled_from(kinds or [*WINDOWED, "linear", "norm", "instance", "relu", "concat", "flatten", "fork"])
+    )
     net = Net()
     samples, channels = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     if kind == "linear":
@@ -106,7 +106,9 @@ def layers(draw: st.DrawFn, kinds: Sequence[str] | None = None) -> Layer:
         )
     elif kind == "pool":
         kernel = draw(st.integers(1, 3))
-        name = net.pool(source, kernel=kernel, stride=draw(st.integers(1, 3)), padding=draw(st.integers(0, kernel // 2)))
+        name = net.pool(
+            source, kernel=kernel, stride=draw(st.integers(1, 3)), padding=draw(st.integers(0, kernel // 2))
+        )
     elif kind in ("norm", "instance"):
         name = net.norm(source, instance=kind == "instance")
     elif kind == "concat":
@@ -155,11 +157,6 @@ def _block(draw: st.DrawFn, net: Net, source: str) -> str:
 def slicings(draw: st.DrawFn, graph: LayerGraph, mesh: Mesh, space: Space = Space()) -> dict[str, Slicing]:  # noqa: B008
     """Any legal slicing for each layer."""
     return {layer.name: draw(st.sampled_from(legal_slicings(layer, mesh, space))) for layer in graph}
-
-
-def labels(layer: Layer) -> list[Dim | None]:
-    """Everything an axis could try to do to `layer`, legal or not."""
-    return [None, *Dim] if layer.kind is not Kind.INPUT else [None]
 
 
 Edges = Sequence[tuple[int, int]]

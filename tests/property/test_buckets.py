@@ -20,7 +20,7 @@ def test_every_gradient_that_must_be_summed_is_in_one_bucket_over_its_own_axes(
 ) -> None:
     chosen = data.draw(slicings(graph, mesh))
     made = buckets(graph, chosen, mesh, capacity)
-    expected = {}
+    expected: dict[str, tuple[int, ...]] = {}
     for layer in graph:
         axes = layouts(layer, chosen[layer.name]).sync_axes
         expected |= {weight.name: axes for weight in layer.weights if axes}

@@ -60,9 +60,7 @@ def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGrap
 
 @settings(max_examples=20)
 @given(graphs(max_layers=3), clusters(), st.data())
-def test_no_plan_that_one_can_think_of_is_cheaper(
-    graph: LayerGraph, cluster: Cluster, data: st.DataObject
-) -> None:
+def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = CostModel(graph, cluster)
     best, _ = best_slicings(model, Space(), "elimination", baseline_slicings(model)[0])
     other = data.draw(slicings(graph, cluster.mesh))

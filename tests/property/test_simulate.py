@@ -1,6 +1,7 @@
 """The simulated step lies between its compute and the sum of its terms."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +26,7 @@ def test_the_same_plan_gives_the_same_timeline(graph: LayerGraph, cluster: Clust
 
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
-def test_without_overlap_every_bucket_is_waited_for(
-    graph: LayerGraph, cluster: Cluster, data: st.DataObject
-) -> None:
+def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = CostModel(graph, replace(cluster, overlap=0.0))
     chosen = data.draw(slicings(graph, cluster.mesh))
     total = sum(model.plan_costs(chosen).values(), Cost())
@@ -69,5 +68,5 @@ def test_each_line_does_one_thing_at_a_time(graph: LayerGraph, cluster: Cluster,
     for lane in ("device", "link"):
         events = [event for event in timeline.events if event.lane == lane]
         assert all(event.start_s < event.stop_s for event in events)
-        assert all(one.stop_s <= other.start_s for one, other in zip(events, events[1:], strict=False))
+        assert all(one.stop_s <= other.start_s for one, other in pairwise(events))
     assert max((event.stop_s for event in timeline.events if event.lane == "device"), default=0.0) == timeline.seconds

@@ -35,9 +35,7 @@ def sent_items(transfers: list[Transfer]) -> int:
 
 @settings(max_examples=120)
 @given(shapes(max_dims=4), clusters(), st.data())
-def test_transition_tables_hold_what_moves_cost_one_by_one(
-    shape: Shape, cluster: Cluster, data: st.DataObject
-) -> None:
+def test_transition_tables_hold_what_moves_cost_one_by_one(shape: Shape, cluster: Cluster, data: st.DataObject) -> None:
     some = st.lists(layouts(shape, cluster.mesh), min_size=1, max_size=6)
     sources, targets = data.draw(some), data.draw(some)
     model = model_of(cluster)

@@ -24,9 +24,7 @@ from slicewise.errors import (
         (RankError, 3),
     ],
 )
-def test_exit_codes_tell_a_wrong_request_from_a_no_and_from_our_fault(
-    error: type[SlicewiseError], code: int
-) -> None:
+def test_exit_codes_tell_a_wrong_request_from_a_no_and_from_our_fault(error: type[SlicewiseError], code: int) -> None:
     assert error.exit_code == code
 
 

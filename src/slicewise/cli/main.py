@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("interrupted", 130)
     except Exception as error:
         traceback.print_exc()
-        where = "; ".join(getattr(error, "__notes__", []))
-        return _fail(f"internal error{': ' + where if where else ''}; please report the lines above", 3)
+        where = "".join(f"{note}: " for note in getattr(error, "__notes__", []))
+        return _fail(f"{where}{type(error).__name__}: {error} (our fault? please report the lines above)", 3)
 
 
 def _fail(message: str, code: int) -> int:

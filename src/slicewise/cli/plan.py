@@ -14,23 +14,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
+    parser.add_argument(
+        "--strategy",
+        default="layerwise",
+        help="layerwise (default) searches; data, filter, spatial and owt slice every layer by their one rule",
+    )
     parser.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here")
+    parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
     add_json(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
     from slicewise.graph.sources import load_graph
-    from slicewise.planning import plan
+    from slicewise.planning import baseline_plan, plan
 
     cluster = load_cluster(options.cluster)
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
     batch = options.batch or 32 * cluster.devices
-    made = plan(load_graph(options.model, options.input), cluster, batch=batch, search=options.search)
+    graph = load_graph(options.model, options.input)
+    if options.strategy == "layerwise":
+        made = plan(graph, cluster, batch=batch, search=options.search)
+    else:
+        made = baseline_plan(graph, cluster, options.strategy, batch=batch)
     if options.output:
         made.save(options.output)
         progress(f"wrote {options.output}")
+    if options.figure:
+        from slicewise.report.figures import draw_plan
+
+        draw_plan(made, options.figure)
+        progress(f"wrote {options.figure}")
     if options.json:
         print_json(made.to_dict())
     else:

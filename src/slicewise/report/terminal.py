@@ -76,7 +76,8 @@ def _strategy_table(plan: Plan) -> Table:
         "strategy", "step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory",
         "speed-up",
     )  # fmt: skip
-    rows: Mapping[str, Mapping[str, Any]] = {"layer-wise": plan.predicted, **plan.baselines}
+    mine = "layer-wise" if plan.certificate else "this plan"
+    rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines}
     for name, row in rows.items():
         if not row.get("feasible", True):
             impossible.append(f"{name}: not possible here, {row['reason']}")
@@ -89,12 +90,12 @@ def _strategy_table(plan: Plan) -> Table:
             *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
             amount(row["bytes_moved"], "B"),
             amount(row["peak_memory_bytes"], "B"),
-            "" if name == "layer-wise" else f"{faster:.2f}x",
-            style="bold" if name == "layer-wise" else None,
+            "" if name == mine else f"{faster:.2f}x",
+            style="bold" if name == mine else None,
         )
     table.caption = "\n".join(
         [
-            "bytes: sent by all devices in a step; memory: held by one device; speed-up: of layer-wise over the row",
+            "bytes: sent by all devices in a step; memory: of one device; speed-up: of the first row over this one",
             *impossible,
         ]
     )

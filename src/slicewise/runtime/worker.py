@@ -62,7 +62,7 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     if request.compare_ddp:
         if plan.batch % plan.devices:
             raise PlanError(
-                f"DDP cannot run batch {plan.batch}, which does not divide over {plan.devices} ranks; leave out --compare"
+                f"DDP needs a batch that divides over {plan.devices} ranks (got {plan.batch}); leave out --compare"
             )
         contenders.append(ddp_contender(model, samples))
     steps = alternate(contenders, request.iterations, request.warm_up)

@@ -66,30 +66,34 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
     ("line", "instead", "complaint"),
     [
         ('name = "mine"', "", "mine.toml: name is missing"),
-        ("[device]", "[gadget]", "mine.toml: device is missing"),
+        ("[device.efficiency]", "[efficiency]", "mine.toml: device: efficiency is missing"),
         ("kernel_s = 1e-6", "", "mine.toml: device: kernel_s is missing"),
         ("kernel_s = 1e-6", "kernel_s = -1", "mine.toml: device: kernel_s must be a positive number (got -1)"),
         ("kernel_s = 1e-6", 'kernel_s = "x"', "mine.toml: device: kernel_s must be a positive number (got 'x')"),
         ("kernel_s = 1e-6", "kernel_s = true", "mine.toml: device: kernel_s must be a positive number (got True)"),
         ("linear = 0.6", "", "mine.toml: device.efficiency: linear is missing"),
-        ("memory_bytes = 1e9", "memory_bytes = 0.5", "mine.toml: device: memory_bytes must be a whole number (got 0.5)"),
+        (
+            "memory_bytes = 1e9",
+            "memory_bytes = 0.5",
+            "mine.toml: device: memory_bytes must be a whole number (got 0.5)",
+        ),
         ("size = 4", "", "mine.toml: tiers[0]: size is missing"),
         ("size = 4", "size = 2.5", "mine.toml: tiers[0]: size must be a whole number (got 2.5)"),
         ("ports = 2", "ports = 0", "mine.toml: tiers[0]: ports must be a positive number (got 0)"),
         ("latency_s = 9e-6", "", "mine.toml: tiers[0].collectives.all_reduce: latency_s is missing"),
-        ("[tiers.collectives.all_reduce]", "[other]\nx = 1\n[tiers.oops]", None),
         ("overlap = 0.5", "overlap = 2", "mine.toml: overlap must be a number from 0 to 1 (got 2)"),
         ("overlap = 0.5", 'overlap = "all"', "mine.toml: overlap must be a number from 0 to 1 (got 'all')"),
         ("cores = 2", 'cores = "two"', "mine.toml: cores must be a positive number (got 'two')"),
-        ("kernel_s = 1e-6", "kernel_s = 1e-6\nhalf_size = [1, 2]", "mine.toml: device: half_size must be three numbers"),
+        (
+            "kernel_s = 1e-6",
+            "kernel_s = 1e-6\nhalf_size = [1, 2]",
+            "mine.toml: device: half_size must be three numbers",
+        ),
     ],
 )
-def test_a_wrong_field_is_named_with_its_file(line: str, instead: str, complaint: str | None) -> None:
+def test_a_wrong_field_is_named_with_its_file(line: str, instead: str, complaint: str) -> None:
     text = MINE.replace(line, instead, 1)
     assert text != MINE
-    if complaint is None:
-        assert parse_cluster(text, "mine.toml").tiers[0].collectives == {}
-        return
     with pytest.raises(ClusterError) as raised:
         parse_cluster(text, "mine.toml")
     assert complaint in str(raised.value)
@@ -111,7 +115,7 @@ def test_tiers_of_one_name_are_refused() -> None:
 
 def test_what_is_not_toml_is_refused_with_the_parsers_words() -> None:
     with pytest.raises(ClusterError, match=r"mine.toml: not TOML \(.*line 1"):
-        parse_cluster("name = ", "mine.toml")
+        parse_cluster("name is mine", "mine.toml")
 
 
 def test_a_missing_file_is_named() -> None:
@@ -144,7 +148,9 @@ def test_a_cluster_is_trimmed_and_grown_by_whole_nodes(devices: int, sizes: list
 
 @pytest.mark.parametrize("devices", [5, 6, 10])
 def test_devices_that_fill_no_whole_node_are_refused_with_what_would(devices: int) -> None:
-    with pytest.raises(ClusterError, match=rf"{devices} devices do not fill whole groups of 4 \(intra\).*multiple of 4"):
+    with pytest.raises(
+        ClusterError, match=rf"{devices} devices do not fill whole groups of 4 \(intra\).*multiple of 4"
+    ):
         load_cluster("p100-4x4").with_devices(devices)
 
 

@@ -1,6 +1,5 @@
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.compute import AnalyticCompute, shard

@@ -23,7 +23,7 @@ def test_a_ring_all_reduce_takes_two_rounds_of_p_minus_one_steps(ranks: int) -> 
 
 
 def test_sixteen_p100s_reduce_inside_the_nodes_first() -> None:
-    """Inside: 3 of 4 shares at 35 GB/s. Between: 3 of 4 of a quarter, at 11 GB/s shared by four. Both, there and back."""
+    """Inside, 3 of 4 shares at 35 GB/s; between, 3 of 4 of a quarter at 11 GB/s shared by four; there and back."""
     network = Network(load_cluster("p100-4x4"))
     inside_s_per_byte = 3 / 4 / 35e9
     between_s_per_byte = 3 / 4 / 4 / (11e9 / 4)

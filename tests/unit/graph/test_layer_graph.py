@@ -82,7 +82,7 @@ def test_a_graph_of_another_release_is_refused() -> None:
     "text", ["", "[]", "{}", '{"schema_version": 1, "name": "x", "layers": [{"name": "a", "kind": "teapot"}]}']
 )
 def test_what_is_not_a_saved_graph_is_refused_by_name(text: str) -> None:
-    with pytest.raises(GraphError, match="mine.json: not a saved graph"):
+    with pytest.raises(GraphError, match=r"mine.json: not a saved graph"):
         LayerGraph.from_json(text, "mine.json")
 
 

@@ -172,8 +172,11 @@ def test_norms_say_what_their_statistics_span(operator: str, statistics: str) ->
 
 def test_an_instance_norm_that_tracks_statistics_is_left_alone() -> None:
     shape = (2, 4, 9, 9)
-    tracking = {"weight": None, "bias": None, "running_mean": {"buffer": "mean"}}
-    assert meaning("instance_norm", shape, inputs=(shape,), letters=("NFHW",), **tracking) is None
+    running = {"buffer": "mean"}
+    found = meaning(
+        "instance_norm", shape, inputs=(shape,), letters=("NFHW",), weight=None, bias=None, running_mean=running
+    )
+    assert found is None
 
 
 def add(shape: Shape, inputs: tuple[Shape, ...], letters: tuple[str, ...], other: Any = None) -> Meaning | None:
@@ -230,8 +233,6 @@ def test_a_concatenation_with_a_parameter_is_left_alone() -> None:
     ("shape", "letters", "dims"),
     [((2, 72), "NFHW", ("NF..", "NF")), ((2, 4, 18), "NFHW", None), ((8, 18), "NFHW", None), ((2, 72), "n...", None)],
 )
-def test_only_flattening_whole_samples_keeps_channels(
-    shape: Shape, letters: str, dims: tuple[str, str] | None
-) -> None:
+def test_only_flattening_whole_samples_keeps_channels(shape: Shape, letters: str, dims: tuple[str, str] | None) -> None:
     found = meaning("flatten", shape, inputs=((2, 4, 3, 6),), letters=(letters,))
     assert (found and (found.input_dims[0], found.dims)) == dims

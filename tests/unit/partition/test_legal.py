@@ -27,9 +27,7 @@ def test_every_kind_knows_what_it_can_slice(net: Net) -> None:
 
 def test_a_dim_that_a_layer_does_not_have_is_refused_with_those_it_has(net: Net) -> None:
     concat = net[net.concat(net.input(4, 8, 8), net.input(4, 8, 8))]
-    assert refusal(concat, (Dim.F,), PAIR) == (
-        "a concat layer like this cannot be sliced along F; it can along N, W"
-    )
+    assert refusal(concat, (Dim.F,), PAIR) == ("a concat layer like this cannot be sliced along F; it can along N, W")
     opaque = net[net.opaque(net.input(4, 8, 8))]
     assert "it can along nothing" in str(refusal(opaque, (Dim.N,), PAIR))
 

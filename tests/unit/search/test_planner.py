@@ -1,0 +1,70 @@
+from slicewise.cost.model import CostModel
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.legal import Space
+from slicewise.search.planner import baseline_slicings, best_slicings
+from tests.builders import Net, machine, residual_net, small_cnn
+
+
+def volume() -> LayerGraph:
+    net = Net()
+    last = net.input(1, 8, 64, 64, 64)
+    for _ in range(3):
+        last = net.conv(last, 8)
+    net.output(last)
+    return net.graph
+
+
+def total_s(model: CostModel, slicings: dict[str, tuple[Dim | None, ...]]) -> float:
+    return sum(cost.total_s for cost in model.plan_costs(slicings).values())
+
+
+def test_a_baseline_outside_the_space_widens_it() -> None:
+    """Cubes cut three dims in one tier; the default space allows two, and would be left with dearer slabs."""
+    model = CostModel(volume(), machine(8))
+    known, _ = baseline_slicings(model)
+    narrow, _ = best_slicings(model, Space(), "elimination", {})
+    best, certificate = best_slicings(model, Space(), "elimination", known)
+    assert total_s(model, best) <= total_s(model, known["spatial"]) < total_s(model, narrow)
+    assert certificate.space == f"{Space()}; and the slicings of filter, spatial"
+
+
+def test_the_certificate_says_what_was_searched() -> None:
+    model = CostModel(small_cnn(), machine(2))
+    _, certificate = best_slicings(model, Space(), "elimination", {})
+    assert certificate.objective == "additive_s"
+    assert certificate.space == str(Space())
+    assert certificate.optimal
+    assert certificate.gap == 0
+    assert certificate.layers == len(model.graph)
+    assert certificate.surviving <= certificate.configurations <= certificate.space_size
+    assert certificate.remaining_nodes == 2
+    assert set(certificate.to_dict()) >= {"method", "tables_s", "search_s", "surviving_largest", "constraints"}
+
+
+def test_both_searches_agree() -> None:
+    for graph in (small_cnn(), residual_net()):
+        model = CostModel(graph, machine(2))
+        known, _ = baseline_slicings(model)
+        costs = [
+            total_s(model, best_slicings(model, Space(), search, known)[0]) for search in ("elimination", "exhaustive")
+        ]
+        assert costs[0] == costs[1]
+
+
+def test_filters_and_channels_pair_up_where_weights_are_heavy() -> None:
+    """The Megatron pair, found and not prescribed: nothing moves between the two layers."""
+    net = Net()
+    hidden = net.relu(net.linear(net.input(2, 4096), 4096))
+    net.output(net.linear(hidden, 4096))
+    model = CostModel(net.graph, machine(2))
+    best, _ = best_slicings(model, Space(), "elimination", {})
+    assert (best["linear0"], best["elementwise0"], best["linear1"]) == ((Dim.F,), (Dim.F,), (Dim.C,))
+    assert model.plan_costs(best)["elementwise0"].transfer_s == 0
+
+
+def test_one_device_slices_nothing() -> None:
+    model = CostModel(small_cnn(), machine(1))
+    best, _ = best_slicings(model, Space(), "elimination", baseline_slicings(model)[0])
+    assert set(best.values()) == {()}
+    assert all(cost.communication_s == 0 for cost in model.plan_costs(best).values())

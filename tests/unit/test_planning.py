@@ -1,0 +1,84 @@
+import pytest
+
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel
+from slicewise.errors import ClusterError, GraphError, UnknownName
+from slicewise.graph.sources import load_graph
+from slicewise.partition.legal import Space
+from slicewise.planning import describe, plan, predicted
+from tests.builders import machine, residual_net, small_cnn
+
+
+def test_a_plan_says_what_it_was_made_for() -> None:
+    made = plan(small_cnn(), "p100-4x4", batch=32, devices=4)
+    assert (made.model, made.cluster, made.devices, made.batch) == ("small_cnn", "p100-4x4", 4, 32)
+    assert made.axes == {"intra0": 2, "intra1": 2}
+    assert set(made.slicings) == {layer.name for layer in small_cnn()}
+    assert made.certificate["optimal"]
+
+
+def test_a_plans_cost_is_the_sum_over_its_layers_and_edges() -> None:
+    graph, cluster = residual_net(), machine(2, 2)
+    made = plan(graph, cluster)
+    model = CostModel(graph, cluster)
+    total = Cost()
+    for layer in graph:
+        total += model.layer_cost(layer, made.slicings[layer.name])
+        for slot, source in enumerate(layer.inputs):
+            total += model.edge_cost(layer, slot, made.slicings[source], made.slicings[layer.name])
+    assert made.predicted["additive_s"] == pytest.approx(total.total_s)
+    assert sum(cost["total_s"] for cost in made.costs.values()) == pytest.approx(total.total_s)
+    assert made.predicted["bytes_moved"] == total.bytes_moved
+
+
+def test_no_baseline_is_cheaper_than_the_plan() -> None:
+    made = plan(load_graph("alexnet"), "p100-4x4", batch=128, devices=8)
+    for baseline in made.baselines.values():
+        assert made.predicted["additive_s"] <= baseline["additive_s"] * (1 + 1e-9)
+
+
+def test_baselines_that_do_not_exist_say_why() -> None:
+    made = plan(small_cnn(batch=2), machine(2, 2))
+    assert made.baselines["data"] == {"feasible": False, "reason": "2 samples do not reach 4 devices"}
+    assert made.baselines["spatial"]["feasible"]
+
+
+def test_throughput_follows_from_the_time_we_believe() -> None:
+    made = plan(small_cnn(), machine(2), batch=16)
+    assert made.predicted["iteration_s"] == made.predicted["simulated_s"]
+    assert made.predicted["samples_per_s"] == pytest.approx(16 / made.predicted["iteration_s"])
+
+
+def test_a_wider_space_is_never_dearer() -> None:
+    graph, cluster = small_cnn(), machine(2, 4)
+    costs = [
+        plan(graph, cluster, space=Space(dims_per_layer=limit, dims_per_tier=limit)).predicted["additive_s"]
+        for limit in (1, 2, 3)
+    ]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_given_slicings_are_described_as_they_are() -> None:
+    model = CostModel(small_cnn(), machine(2))
+    slicings = {layer.name: (None,) for layer in model.graph}
+    described = describe(model, slicings)
+    assert described.slicings == slicings
+    assert described.predicted == predicted(model, slicings)
+
+
+@pytest.mark.parametrize("devices", [0, -1])
+def test_no_devices_are_refused(devices: int) -> None:
+    with pytest.raises(ClusterError, match=f"devices must be positive \\(got {devices}\\)"):
+        plan(small_cnn(), "p100-4x4", devices=devices)
+
+
+def test_no_samples_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"batch must be positive \(got 0\)"):
+        plan(small_cnn(), machine(2), batch=0)
+
+
+def test_unknown_clusters_and_searches_are_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown cluster 'cray'"):
+        plan(small_cnn(), "cray")
+    with pytest.raises(UnknownName, match="unknown search 'luck'"):
+        plan(small_cnn(), machine(2), search="luck")

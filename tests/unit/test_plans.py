@@ -1,0 +1,144 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slicewise.errors import PlanError, SlicingError
+from slicewise.graph.dims import Dim
+from slicewise.planning import plan as make_plan
+from slicewise.plans import Plan, degrees, spelled
+from tests.builders import machine, residual_net, small_cnn
+
+CLUSTER = machine(2, 2)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(small_cnn(), CLUSTER)
+
+
+def edited(plan: Plan, **layers: dict[str, Any]) -> dict[str, Any]:
+    """The plan's file with some layers' slicings changed by hand."""
+    fields: dict[str, Any] = json.loads(json.dumps(plan.to_dict()))
+    for layer in fields["layers"]:
+        layer["slicing"] = layers.get(layer["name"], layer["slicing"])
+    return fields
+
+
+def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    loaded = Plan.load(path)
+    assert loaded.slicings == plan.slicings
+    assert loaded.to_dict() == json.loads(path.read_text())
+
+
+def test_the_file_is_readable(plan: Plan) -> None:
+    fields = plan.to_dict()
+    assert fields["schema_version"] == 1
+    assert fields["mesh"] == {"tier00": 2, "tier10": 2}
+    first = fields["layers"][0]
+    assert (first["name"], first["kind"]) == ("input0", "input")
+    assert first["slicing"] == {"tier00": "N", "tier10": "N"}
+    assert first["degrees"]["N"] == 4
+    assert first["cost"]["total_s"] == 0.0
+
+
+def test_an_edited_slicing_is_taken_at_its_word(plan: Plan) -> None:
+    loaded = Plan.from_dict(edited(plan, conv0={"tier10": "H"}), "plan.json")
+    assert loaded.slicings["conv0"] == (None, Dim.H)
+    loaded.check(small_cnn(), CLUSTER.mesh)
+
+
+def test_an_unknown_axis_is_refused_with_the_meshs_own(plan: Plan) -> None:
+    with pytest.raises(PlanError, match=r"plan.json: conv0: unknown axis 'rows'; the mesh has tier00, tier10"):
+        Plan.from_dict(edited(plan, conv0={"rows": "N"}), "plan.json")
+
+
+@pytest.mark.parametrize("dim", ["X", "n", 3])
+def test_an_unknown_dim_is_refused_with_the_known_ones(plan: Plan, dim: object) -> None:
+    with pytest.raises(PlanError, match=r"plan.json: conv0: unknown dim .*; choose from N, F, C, D, H, W"):
+        Plan.from_dict(edited(plan, conv0={"tier00": dim}), "plan.json")
+
+
+def test_layers_that_the_network_does_not_have_are_named(plan: Plan) -> None:
+    fields = edited(plan)
+    fields["layers"][1]["name"] = "conv7"
+    loaded = Plan.from_dict(fields, "plan.json")
+    with pytest.raises(PlanError, match=r"no slicing for: conv0; unknown layers: conv7"):
+        loaded.check(small_cnn(), CLUSTER.mesh)
+
+
+def test_a_plan_for_another_network_names_a_few_layers(plan: Plan) -> None:
+    with pytest.raises(PlanError, match="the plan is not for this network"):
+        plan.check(residual_net(), CLUSTER.mesh)
+
+
+def test_a_plan_for_another_mesh_is_refused(plan: Plan) -> None:
+    with pytest.raises(
+        PlanError, match=r"the plan's mesh is \(2, 2\), the cluster's \(2,\); plan again with --devices"
+    ):
+        plan.check(small_cnn(), machine(2).mesh)
+
+
+def test_an_edited_slicing_that_is_not_legal_is_refused_by_layer(plan: Plan) -> None:
+    loaded = Plan.from_dict(edited(plan, flatten0={"tier00": "H"}), "plan.json")
+    with pytest.raises(SlicingError, match="flatten0: a flatten layer like this cannot be sliced along H"):
+        loaded.check(small_cnn(), CLUSTER.mesh)
+
+
+def test_a_plan_for_a_smaller_batch_may_no_longer_be_legal(plan: Plan) -> None:
+    with pytest.raises(SlicingError, match="input0: cannot slice N=2 into 4: a part would be empty"):
+        plan.check(small_cnn(batch=2), CLUSTER.mesh)
+
+
+@pytest.mark.parametrize("fields", [[], {}, {"layers": []}, "plan", None])
+def test_what_is_not_a_plan_is_refused(fields: object) -> None:
+    with pytest.raises(PlanError, match=r"other.json: not a plan; `slicewise plan MODEL -o FILE` makes one"):
+        Plan.from_dict(fields, "other.json")
+
+
+@pytest.mark.parametrize("field", ["model", "cluster", "devices", "batch", "dtype"])
+def test_a_missing_field_is_named(plan: Plan, field: str) -> None:
+    fields = edited(plan)
+    del fields[field]
+    with pytest.raises(PlanError, match=f"plan.json: not a plan .*'{field}'"):
+        Plan.from_dict(fields, "plan.json")
+
+
+def test_a_plan_of_another_release_is_refused(plan: Plan) -> None:
+    with pytest.raises(PlanError, match="schema_version 9 is not readable here"):
+        Plan.from_dict({**edited(plan), "schema_version": 9}, "plan.json")
+
+
+def test_files_that_are_missing_or_not_json_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="no such plan"):
+        Plan.load(tmp_path / "nowhere.json")
+    path = tmp_path / "plan.json"
+    path.write_text("{")
+    with pytest.raises(PlanError, match="not JSON"):
+        Plan.load(path)
+
+
+def test_degrees_multiply_over_axes() -> None:
+    assert degrees((Dim.N, Dim.N, Dim.F), (2, 3, 2)) == {"N": 6, "F": 2, "C": 1, "D": 1, "H": 1, "W": 1}
+    assert set(degrees((None, None), (2, 2)).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("slicing", "text"),
+    [
+        ((Dim.N, Dim.N, Dim.N), "N8"),
+        ((Dim.N, Dim.F, Dim.F), "N2@inter F4@intra"),
+        ((Dim.N, Dim.H, Dim.F), "N2@inter H2@intra F2@intra"),
+        ((None, None, Dim.F), "F2@intra"),
+        ((None, None, None), "whole"),
+    ],
+)
+def test_a_slicing_is_spelled_with_the_tiers_it_crosses(slicing: tuple[Dim | None, ...], text: str) -> None:
+    assert spelled(slicing, {"inter0": 2, "intra0": 2, "intra1": 2}) == text
+
+
+def test_a_single_tier_needs_no_name() -> None:
+    assert spelled((Dim.N, Dim.F), {"all0": 2, "all1": 2}) == "N2 F2"

@@ -1,0 +1,140 @@
+"""The commands as a user types them, on this machine, with real ranks."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODELS = Path(__file__).parent / "small_models.py"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def calibrated(cache: Path) -> Path:
+    """What `calibrate --quick` writes, once for all tests here."""
+    done = slicewise("calibrate", "--quick", cache=cache)
+    assert done.returncode == 0, done.stderr
+    return cache / "local.toml"
+
+
+def slicewise(*arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "slicewise", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "SLICEWISE_CACHE": str(cache)},
+    )
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_calibration_finds_believable_rates(calibrated: Path) -> None:
+    from slicewise.cluster.cluster import parse_cluster
+
+    cluster = parse_cluster(calibrated.read_text(), "local")
+    assert cluster.origin == "fitted"
+    assert cluster.devices == 2
+    assert 1e9 < cluster.device.peak_flops_per_s < 1e13
+    assert 1e8 < cluster.device.memory_bytes_per_s < 1e12
+    assert 0 <= cluster.overlap <= 1
+
+
+def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    planned = document(
+        slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, "--json", cache=calibrated.parent)
+    )
+    assert planned["certificate"]["optimal"]
+    assert json.loads(plan.read_text()) == planned
+    ran = document(
+        slicewise("run", plan, "--check", "--compare", "ddp", "--iterations", 4, "--json", cache=calibrated.parent)
+    )
+    assert ran["check"]["passed"]
+    assert ran["check"]["tensors"] == 9  # the loss and eight weights
+    assert ran["bytes_moved"] == planned["predicted"]["bytes_moved"]
+    assert len(ran["losses"]) == 4
+    assert ran["ddp"]["speedup"]["pairs"] == 4
+    assert ran["ddp"]["losses"][0] > 0
+
+
+def test_the_data_plan_moves_the_bytes_of_ddp_and_the_statistics_of_its_norm(calibrated: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "data.json"
+    model = f"{MODELS}:classifier"
+    slicewise("plan", model, "--strategy", "data", "--batch", 8, "-o", plan, cache=calibrated.parent)
+    ran = document(slicewise("run", plan, "--compare", "ddp", "--iterations", 1, "--json", cache=calibrated.parent))
+    weights = 4 * 2 * 268_026  # float32, ring over two ranks
+    statistics = 2 * 4 * (2 * 8 + 2 * 8)  # two vectors of batch norm each way, exact here, local under DDP
+    assert ran["ddp"]["bytes_moved"] == weights
+    assert ran["bytes_moved"] == weights + statistics
+
+
+def test_an_edited_plan_is_costed_as_edited_and_an_illegal_edit_is_refused(cache: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    arguments = ("plan", "alexnet", "--cluster", "p100-4x4", "--devices", 4, "--batch", 64, "-o", plan)
+    assert slicewise(*arguments, cache=cache).returncode == 0
+    before = document(slicewise("explain", plan, "--json", cache=cache))
+    edited = json.loads(plan.read_text())
+    linear = next(layer for layer in edited["layers"] if layer["name"] == "classifier.1")
+    linear["slicing"] = {"intra0": "N", "intra1": "N"}
+    plan.write_text(json.dumps(edited))
+    after = document(slicewise("explain", plan, "--json", cache=cache))
+    assert after["saved_s"] < before["saved_s"]
+    linear["slicing"] = {"intra0": "H"}
+    plan.write_text(json.dumps(edited))
+    refused = slicewise("explain", plan, cache=cache)
+    assert refused.returncode == 2
+    assert "classifier.1: a linear layer like this cannot be sliced along H; it can along C, F, N" in refused.stderr
+
+
+def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    good = slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, cache=calibrated.parent)
+    assert good.returncode == 0
+    plan.write_text(plan.read_text().replace(":classifier", ":fails_on_rank_one"))
+    done = slicewise("run", plan, cache=calibrated.parent)
+    assert done.returncode == 3
+    assert "slicewise: rank 1: MemoryError: no room for the weights" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("plan", "alexnte", "--cluster", "p100-4x4"), "unknown model 'alexnte'; choose from alexnet, unet3d"),
+        (("plan", "alexnet", "--cluster", "p100"), "unknown cluster 'p100'; choose from local, p100-4x4"),
+        (("plan", "alexnet", "--cluster", "local"), "run `slicewise calibrate --quick` first"),
+        (("plan", "alexnet", "--cluster", "p100-4x4", "--batch", "0"), "must be a positive whole number (got '0')"),
+        (("plan", "alexnet", "--cluster", "p100-4x4", "--devices", "6"), "choose a multiple of 4"),
+        (("plan", "alexnet", "--cluster", "p100-4x4", "--strategy", "sideways"), "unknown strategy 'sideways'"),
+        (("plan", f"{MODELS}:unsized", "--cluster", "p100-4x4"), "as in --input 3x224x224"),
+        (("plan", f"{MODELS}:branching", "--cluster", "p100-4x4"), "torch.export cannot capture this model"),
+        (("plan", f"{MODELS}:absent", "--cluster", "p100-4x4"), "has no factory 'absent'"),
+        (("run", "absent.json"), "absent.json: no such plan"),
+        (("explain", str(MODELS)), "not JSON"),
+    ],
+)
+def test_a_wrong_request_gets_one_line_and_code_2(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done = slicewise(*arguments, cache=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_plan_for_more_ranks_than_asked_is_refused_before_any_starts(cache: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    slicewise("plan", "unet3d", "--cluster", "p100-4x4", "--devices", 4, "--batch", 4, "-o", plan, cache=cache)
+    done = slicewise("run", plan, "--nproc-per-node", 2, cache=cache)
+    assert done.returncode == 2
+    assert "the plan is for 4 devices, --nproc-per-node is 2; plan again with --devices 2" in done.stderr
