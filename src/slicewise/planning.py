@@ -64,6 +64,7 @@ def describe(
         devices=model.cluster.devices,
         batch=model.graph.batch,
         dtype="fp32",
+        input_shape=model.graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in mesh.axes},
         slicings={layer.name: slicings[layer.name] for layer in model.graph},
         kinds={layer.name: layer.kind.value for layer in model.graph},

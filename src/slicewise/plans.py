@@ -30,6 +30,7 @@ class Plan:
     devices: int
     batch: int
     dtype: str
+    input_shape: tuple[int, ...] | None = None  # of one sample
     slicings: Mapping[str, Slicing]
     kinds: Mapping[str, str] = field(default_factory=dict)
     predicted: Mapping[str, Any] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Plan:
             "devices": self.devices,
             "batch": self.batch,
             "dtype": self.dtype,
+            "input": list(self.input_shape) if self.input_shape else None,
             "mesh": dict(self.axes),
             "predicted": dict(self.predicted),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
@@ -93,6 +95,7 @@ class Plan:
                 devices=int(fields["devices"]),
                 batch=int(fields["batch"]),
                 dtype=fields["dtype"],
+                input_shape=tuple(fields["input"]) if fields.get("input") else None,
                 axes=axes,
                 slicings={
                     layer["name"]: _slicing(layer["slicing"], axes, f"{origin}: {layer['name']}")

@@ -23,7 +23,7 @@ def main(options: argparse.Namespace) -> int:
 
     plan = Plan.load(options.plan)
     cluster = load_cluster(plan.cluster).with_devices(plan.devices)
-    graph = load_graph(plan.model).with_batch(plan.batch)
+    graph = load_graph(plan.model, plan.input_shape).with_batch(plan.batch)
     plan.check(graph, cluster.mesh)
     explanation = explain(CostModel(graph, cluster), plan.slicings)
     if options.json:

@@ -34,6 +34,7 @@ def main(options: argparse.Namespace) -> int:
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
     batch = options.batch or 32 * cluster.devices
     graph = load_graph(options.model, options.input)
+    progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
     if options.strategy == "layerwise":
         made = plan(graph, cluster, batch=batch, search=options.search)
     else:

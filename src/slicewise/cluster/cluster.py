@@ -119,7 +119,7 @@ def load_cluster(name: str) -> Cluster:
     if name.endswith(".toml"):
         if not Path(name).exists():
             raise ClusterError(f"{name}: no such file")
-        return parse_cluster(Path(name).read_text(), name)
+        return replace(parse_cluster(Path(name).read_text(), name), name=name)  # so that a plan finds it again
     if name not in preset_names():
         raise UnknownName("cluster", name, [*preset_names(), "local"], " or give the path of a .toml file")
     text = resources.files("slicewise.cluster").joinpath("presets", f"{name}.toml").read_text()

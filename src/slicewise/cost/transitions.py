@@ -79,14 +79,16 @@ def _block(shape: tuple[int, ...], source: _Layouts, target: _Layouts, network: 
     gathered = np.where(gathers, crossed & ~target.sharded, 0)
     seconds += _lines(gathered, np.broadcast_to(largest * ITEM_BYTES, gathered.shape), network.all_gather)
 
-    outside = needed * _group_sizes(summed, mesh.sizes)[:, :, None]
+    moves = ~holds & ~gathers  # the rest: from here on one row per such pair
+    outside = (np.broadcast_to(needed, inside[-1].shape)[moves]) * _group_sizes(summed[moves], mesh.sizes)[:, None]
     slowest = np.zeros(outside.shape)
     for tier in range(tiers):
-        within = inside[tier] * _group_sizes(summed & inner[tier], mesh.sizes)[:, :, None]
+        within = inside[tier][moves] * _group_sizes(summed[moves] & inner[tier], mesh.sizes)[:, None]
         slowest += (outside - within) * network.all_to_all_s_per_byte(tier)
         outside = within
-    latency = _by_mask(crossed, network.all_to_all_latency_s)
-    return seconds + np.where(holds | gathers, 0.0, latency + slowest.max(axis=2) * ITEM_BYTES)
+    latency = _by_mask(crossed[moves], network.all_to_all_latency_s)
+    seconds[moves] += latency + slowest.max(axis=1) * ITEM_BYTES
+    return seconds
 
 
 def _common(shape: tuple[int, ...], source: Ints, target: Ints, network: Network) -> Ints:
@@ -137,18 +139,17 @@ def _prefix(
 
 def _lines(masks: Ints, message_bytes: Ints, line_of: Callable[[tuple[int, ...]], Line]) -> Floats:
     """latency + bytes * rate, the line looked up by axis set; nothing for the empty set."""
-    values, index = np.unique(masks, return_inverse=True)
-    lines = [line_of(_axes(int(mask))) for mask in values]
-    index = index.reshape(masks.shape)
-    latency = np.array([line.latency_s for line in lines])[index]
-    rate = np.array([line.s_per_byte for line in lines])[index]
+    latency = _by_mask(masks, lambda axes: line_of(axes).latency_s)
+    rate = _by_mask(masks, lambda axes: line_of(axes).s_per_byte)
     seconds: Floats = latency + message_bytes * rate
     return seconds
 
 
 def _by_mask(masks: Ints, function: Callable[[tuple[int, ...]], float]) -> Floats:
-    values, index = np.unique(masks, return_inverse=True)
-    return np.array([function(_axes(int(mask))) for mask in values])[index.reshape(masks.shape)]
+    """`function` of each axis set, computed once for each that occurs."""
+    occurs = np.bincount(masks.ravel())
+    values = np.array([function(_axes(mask)) if count else 0.0 for mask, count in enumerate(occurs)])
+    return values[masks]
 
 
 def _group_sizes(masks: Ints, sizes: tuple[int, ...]) -> Ints:

@@ -24,9 +24,11 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
 
     Shipped and saved graphs need no torch, unless another input shape is asked for.
     """
-    if model in shipped_names() and input_shape is None:
+    if model in shipped_names():
         text = resources.files("slicewise.graph").joinpath("captured", f"{model}.json").read_text()
-        return LayerGraph.from_json(text, model)
+        shipped = LayerGraph.from_json(text, model)
+        if input_shape in (None, shipped.inputs[0].shape[1:]):
+            return shipped
     if model.endswith(".json"):
         if not Path(model).exists():
             raise GraphError(f"{model}: no such file")

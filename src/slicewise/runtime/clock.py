@@ -18,12 +18,6 @@ class Span:
 class Clock:
     spans: list[Span] = field(default_factory=list)
 
-    def by_term(self) -> dict[str, float]:
-        totals: dict[str, float] = {}
-        for span in self.spans:
-            totals[span.term] = totals.get(span.term, 0.0) + span.stop_s - span.start_s
-        return totals
-
 
 _running: Clock | None = None
 

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch, loss_scale, mean_loss, rank_loss
-from slicewise.runtime.clock import Clock, running
+from slicewise.runtime.clock import Clock, Span, running
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.parallel import parallelize
 
@@ -38,7 +38,7 @@ class Contender:
 class StepTime:
     total_s: float
     update_s: float
-    terms: dict[str, float]
+    spans: tuple[Span, ...]
     loss: float
 
 
@@ -86,7 +86,7 @@ def timed_step(contender: Contender) -> StepTime:
     update_start_s = time.perf_counter()
     contender.update()
     stop_s = time.perf_counter()
-    return StepTime(total_s=stop_s - start_s, update_s=stop_s - update_start_s, terms=clock.by_term(), loss=loss)
+    return StepTime(total_s=stop_s - start_s, update_s=stop_s - update_start_s, spans=tuple(clock.spans), loss=loss)
 
 
 def alternate(contenders: list[Contender], iterations: int, warm_up: int) -> dict[str, list[StepTime]]:
@@ -104,7 +104,8 @@ def alternate(contenders: list[Contender], iterations: int, warm_up: int) -> dic
 def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     """Medians of one contender; the rank that takes longest sets the pace."""
     totals = _slowest([step.total_s for step in steps])
-    terms = {term: statistics.median(step.terms.get(term, 0.0) for step in steps) for term in _TERMS}
+    by_term = [_moving(step.spans) for step in steps]
+    terms = {term: statistics.median(step[term] for step in by_term) for term in TERMS}
     update_s = statistics.median(step.update_s for step in steps)
     median_s = statistics.median(totals)
     communication_s = sum(terms.values())
@@ -122,7 +123,20 @@ def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     }
 
 
-_TERMS = ("transfer", "halo", "reduce", "sync")
+TERMS = ("transfer", "halo", "reduce", "sync")
+
+
+def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
+    """Seconds of communication by term, without waiting: a collective takes as long as for the rank that came last.
+
+    Every rank has the same spans, in the same order. What the others wait counts as the slower rank's compute.
+    """
+    shortest = torch.tensor([span.stop_s - span.start_s for span in spans], dtype=torch.float64)
+    dist.all_reduce(shortest, dist.ReduceOp.MIN)
+    totals = dict.fromkeys(TERMS, 0.0)
+    for span, seconds in zip(spans, shortest.tolist(), strict=True):
+        totals[span.term] += seconds
+    return totals
 
 
 def count_step(contender: Contender) -> dict[str, Any]:

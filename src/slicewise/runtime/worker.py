@@ -47,8 +47,8 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
     torch.manual_seed(request.seed)
-    model, _ = build_model(plan.model)
-    graph = load_graph(plan.model)
+    model, _ = build_model(plan.model, plan.input_shape)
+    graph = load_graph(plan.model, plan.input_shape)
     result: dict[str, Any] = {
         "model": plan.model,
         "devices": plan.devices,

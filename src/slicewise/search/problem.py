@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cost.model import CostModel
+from slicewise.cost.network import Network
 from slicewise.cost.transitions import transition_seconds
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Layout, Slicing, layouts
@@ -123,8 +125,16 @@ def _pairs(shape: tuple[int, ...], sources: list[Layout], targets: list[Layout],
     """Distinct layouts are few: cost those pairs and spread them."""
     distinct_sources, source_index = _distinct(sources)
     distinct_targets, target_index = _distinct(targets)
-    seconds = transition_seconds(shape, distinct_sources, distinct_targets, model.network)
+    seconds = _seconds(shape, tuple(distinct_sources), tuple(distinct_targets), model.network)
     return seconds[np.ix_(source_index, target_index)]
+
+
+@lru_cache(maxsize=64)
+def _seconds(
+    shape: tuple[int, ...], sources: tuple[Layout, ...], targets: tuple[Layout, ...], network: Network
+) -> Floats:
+    """Equal tensors between equal choices come up again and again, forward and backward."""
+    return transition_seconds(shape, sources, targets, network)
 
 
 def _distinct(items: list[Layout]) -> tuple[list[Layout], list[int]]:
