@@ -31,7 +31,7 @@ def main() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, 2 ranks x 1 thread, gloo")
     print()
     print(
-        "| network | batch | plan | step | DDP's step | times DDP's speed (95 %) | predicted / measured | bytes, DDP's |"
+        "| network | batch | plan | step | DDP's step | times DDP's speed (95 %) | predicted / measured | bytes, its |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:

@@ -40,6 +40,57 @@ def test_eval_runs_without_dropout(pair: World) -> None:
     assert pair.run(_evaluates)
 
 
+def test_frozen_weights_and_weights_the_loss_does_not_reach_get_no_gradient(pair: World) -> None:
+    assert pair.run(_partly_trained) == ["first.weight"]
+
+
+def test_an_input_that_wants_a_gradient_is_refused(pair: World) -> None:
+    assert "gradients of the input are not computed" in pair.run(_wants_input_gradient)
+
+
+class _TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.left, self.right = nn.Linear(4, 4), nn.Linear(4, 3), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.first(x)
+        return self.left(x), self.right(x)
+
+
+def _two_heads() -> tuple[SlicedModule, nn.Module]:
+    torch.manual_seed(0)
+    model = _TwoHeads()
+    model.first.bias.requires_grad_(False)
+    model.left.requires_grad_(False)
+    graph = capture(model, torch.zeros(2, 4)).with_batch(4)
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    return SlicedModule(model, graph, slicings, Mesh.of({"local": 2})), model
+
+
+def _partly_trained() -> list[str]:
+    net, model = _two_heads()
+    x = torch.arange(16.0).reshape(4, 4)
+    share = x[2 * dist.get_rank() : 2 * dist.get_rank() + 2]
+    net(share)[0].square().mean().backward()
+    model(x)[0].square().mean().backward()
+    weights = dict(net.named_parameters())
+    with_gradient = [name for name, weight in weights.items() if weight.grad is not None]
+    for name in with_gradient:
+        expected = dict(model.named_parameters())[name].grad
+        torch.testing.assert_close(weights[name].grad.full_tensor(), expected)  # type: ignore[union-attr]
+    return with_gradient
+
+
+def _wants_input_gradient() -> str:
+    net, _ = _two_heads()
+    try:
+        net(torch.zeros(2, 4, requires_grad=True))
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
 def _refusal(devices: int, layer: str) -> str:
     model = nn.Sequential(nn.Linear(4, 4))
     graph = capture(model, torch.zeros(2, 4))

@@ -1,7 +1,6 @@
 """`slicewise calibrate`: measure this machine, so that `--cluster local` predicts it."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from slicewise.cli.options import positive, progress
@@ -23,7 +22,7 @@ def main(options: argparse.Namespace) -> int:
         if options.nproc_per_node < 2:
             raise RequestError("calibrate measures links, which takes at least 2 ranks (got --nproc-per-node 1)")
         progress(f"measuring compute and links on {options.nproc_per_node} ranks")
-        return launch(sys.argv[1:], options.nproc_per_node)
+        return launch(options.given, options.nproc_per_node)
 
     import torch.distributed as dist
 

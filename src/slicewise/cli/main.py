@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the answer is no, 2 the request was wrong, 3 our own fault."""
-    options = parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(given)
+    options.given = given  # what `launch` starts every rank with
     try:
         code: int = COMMANDS[options.command].main(options)
         return code

@@ -1,7 +1,6 @@
 """`slicewise run PLAN`: train for a few steps exactly as planned, on real ranks."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
                 f"plan again with --devices {ranks}"
             )
         progress(f"starting {ranks} ranks")
-        return launch(sys.argv[1:], ranks)
+        return launch(options.given, ranks)
     return _rank(options, plan)
 
 
@@ -57,7 +56,7 @@ def _rank(options: argparse.Namespace, plan: "Plan") -> int:
         seed=options.seed,
     )
     result = run_rank(request)
-    passed = result.get("check", {}).get("passed", True) and result["bytes_moved"] == plan.predicted["bytes_moved"]
+    passed = result.get("check", {}).get("passed", True) and result["bytes_moved"] == result["predicted"]["bytes_moved"]
     if dist.get_rank() == 0:
         if options.json:
             print_json(result)

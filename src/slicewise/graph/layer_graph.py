@@ -25,6 +25,7 @@ class LayerGraph:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         used: set[str] = set()
+        owner: dict[str, str] = {}
         forks = {layer.name for layer in self.layers if layer.kind is Kind.FORK}
         for layer in self.layers:
             if layer.name in seen:
@@ -35,6 +36,13 @@ class LayerGraph:
                 if source in used and source not in forks:
                     raise GraphError(f"{self.name}: {source!r} has several consumers and needs a fork")
                 used.add(source)
+            for weight in layer.weights:
+                other = owner.setdefault(weight.name, layer.name)
+                if other != layer.name:
+                    raise GraphError(
+                        f"{self.name}: {other} and {layer.name} share {weight.name}, which cannot be sliced yet; "
+                        "give each its own weight"
+                    )
             seen.add(layer.name)
 
     def __len__(self) -> int:

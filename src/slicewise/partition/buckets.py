@@ -25,12 +25,12 @@ class Bucket:
 def weight_layouts(
     graph: LayerGraph, slicings: Mapping[str, Slicing]
 ) -> dict[str, tuple[Weight, Layout, tuple[int, ...]]]:
-    """Per weight: how it is held and over which axes its gradient is summed. A shared weight takes its first user's."""
+    """Per weight, in order of use: how it is held and over which axes its gradient is summed."""
     held: dict[str, tuple[Weight, Layout, tuple[int, ...]]] = {}
     for layer in graph:
         placed = layouts(layer, slicings[layer.name])
         for weight, layout in zip(layer.weights, placed.weights, strict=True):
-            held.setdefault(weight.name, (weight, layout, placed.sync_axes))
+            held[weight.name] = (weight, layout, placed.sync_axes)
     return held
 
 

@@ -25,18 +25,25 @@ from slicewise.runtime.weights import Weights
 class _Filling:
     """A bucket during one backward pass."""
 
-    bucket: Bucket
+    names: tuple[str, ...]  # of the weights that are trained
     group: dist.ProcessGroup | None
     flat: Tensor | None = None  # reused from step to step while nobody else holds it
     parts: dict[str, Tensor] = field(default_factory=dict)
     work: dist.Work | None = None
 
+    @property
+    def full(self) -> bool:
+        return len(self.parts) == len(self.names)
+
 
 class GradientSync:
     def __init__(self, weights: Weights, buckets: Sequence[Bucket], groups: Groups) -> None:
         self._weights = weights
-        self._fillings = [_Filling(bucket, groups.of(bucket.axes)) for bucket in buckets]
-        self._by_weight = {name: filling for filling in self._fillings for name in filling.bucket.weights}
+        trained = [tuple(name for name in bucket.weights if weights.leaves[name].requires_grad) for bucket in buckets]
+        self._fillings = [
+            _Filling(names, groups.of(bucket.axes)) for bucket, names in zip(buckets, trained, strict=True) if names
+        ]
+        self._by_weight = {name: filling for filling in self._fillings for name in filling.names}
         self._launched = 0
         self._scheduled = False
         for name, leaf in weights.leaves.items():
@@ -50,57 +57,62 @@ class GradientSync:
             self._scheduled = True
         gradient, leaf.grad = leaf.grad, None
         assert gradient is not None
-        if name not in self._by_weight:
+        if name in self._by_weight:
+            self._by_weight[name].parts[name] = gradient
+            self._launch_full_ones()
+        else:
             self._hand_out(name, gradient)
-            return
-        filling = self._by_weight[name]
-        filling.parts[name] = gradient
-        if len(filling.parts) == len(filling.bucket.weights):
-            self._launch_in_order()
 
-    def _launch_in_order(self) -> None:
+    def _launch_full_ones(self) -> None:
         """Every rank starts the same all-reduces in the same order."""
-        while self._launched < len(self._fillings):
-            filling = self._fillings[self._launched]
-            if len(filling.parts) < len(filling.bucket.weights):
-                return
-            self._launch(filling)
+        while self._launched < len(self._fillings) and self._fillings[self._launched].full:
+            self._launch(self._fillings[self._launched])
             self._launched += 1
 
     def _launch(self, filling: _Filling) -> None:
-        names = filling.bucket.weights
-        if len(names) == 1:
-            flat = filling.parts[names[0]].contiguous()
-            filling.parts[names[0]] = flat
+        if len(filling.names) == 1:
+            (name,) = filling.names
+            filling.parts[name] = flat = filling.parts[name].contiguous()
         else:
-            parts = [filling.parts[name] for name in names]
-            flat = self._flat(filling, parts)
-            offset = 0
-            for name, part in zip(names, parts, strict=True):
-                view = flat[offset : offset + part.numel()].view(part.shape)
-                filling.parts[name] = view.copy_(part)
-                offset += part.numel()
+            flat = self._flat(filling)
+            views = flat.split([filling.parts[name].numel() for name in filling.names])
+            for name, view in zip(filling.names, views, strict=True):
+                part = filling.parts[name]
+                filling.parts[name] = view.view(part.shape).copy_(part)
         filling.work = dist.all_reduce(flat, group=filling.group, async_op=True)
 
-    def _flat(self, filling: _Filling, parts: list[Tensor]) -> Tensor:
-        """The bucket's buffer, unless last step's gradients still live in it."""
-        held = any(self._weights.parameters[name].grad is not None for name in filling.bucket.weights)
-        if filling.flat is None or held:
-            fresh = parts[0].new_empty(sum(part.numel() for part in parts))
-            filling.flat = fresh if filling.flat is None else filling.flat
-            return fresh
-        return filling.flat
+    def _flat(self, filling: _Filling) -> Tensor:
+        """The bucket's buffer, or a fresh one while last step's gradients still live in it."""
+        held = any(self._weights.parameters[name].grad is not None for name in filling.names)
+        if filling.flat is not None and not held:
+            return filling.flat
+        first = next(iter(filling.parts.values()))
+        fresh = first.new_empty(sum(part.numel() for part in filling.parts.values()))
+        if filling.flat is None:
+            filling.flat = fresh
+        return fresh
 
     def _finish(self) -> None:
-        for filling in self._fillings[: self._launched]:
-            assert filling.work is not None
-            with span("sync", filling.bucket.layers[0]):
-                filling.work.wait()
-            for name in filling.bucket.weights:
-                self._hand_out(name, filling.parts[name])
+        for filling in self._fillings[self._launched :]:
+            self._complete(filling)
         for filling in self._fillings:
+            if filling.work is not None:
+                with span("sync", filling.names[0]):
+                    filling.work.wait()
+                for name, gradient in filling.parts.items():
+                    self._hand_out(name, gradient)
             filling.parts, filling.work = {}, None
         self._launched, self._scheduled = 0, False
+
+    def _complete(self, filling: _Filling) -> None:
+        """A bucket with weights that the loss did not reach: they count as zero, and keep no gradient."""
+        reached = set(filling.parts)
+        if not reached:
+            return
+        for name in filling.names:
+            filling.parts.setdefault(name, torch.zeros_like(self._weights.leaves[name]))
+        self._launch(filling)
+        filling.parts = {name: part for name, part in filling.parts.items() if name in reached}
 
     def _hand_out(self, name: str, gradient: Tensor) -> None:
         parameter = self._weights.parameters[name]

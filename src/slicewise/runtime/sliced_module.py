@@ -76,6 +76,8 @@ class SlicedModule(Names):
         """The output for this rank's samples, or the whole batch's output as a DTensor."""
         if len(inputs) != len(self._graph.inputs):
             raise PlanError(f"{self._graph.name} takes {len(self._graph.inputs)} inputs (got {len(inputs)})")
+        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+            raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
         batch = inputs[0].shape[0] * (self._mesh.devices if self.local_samples else 1)
         if batch not in self._programs:
             self._programs[batch] = self._compile(batch)

@@ -61,10 +61,11 @@ class Weights:
         return _dtensor(local, self.device_mesh, self.layouts[name], parameter.shape, parameter.stride())
 
     def _facade(self, whole: Tensor, layout: Layout) -> DTensor:
+        whole = whole.contiguous()
         dist.broadcast(whole, src=0)  # as DDP does: every rank starts from rank 0's values
         part = box(tuple(whole.shape), layout, self.groups.mesh, self.groups.rank)
         local = whole[tuple(slice(start, stop) for start, stop in part)].clone(memory_format=torch.contiguous_format)
-        return _dtensor(local, self.device_mesh, layout, whole.shape, whole.contiguous().stride())
+        return _dtensor(local, self.device_mesh, layout, whole.shape, whole.stride())
 
 
 def placements(layout: Layout) -> tuple[TorchPlacement, ...]:

@@ -7,8 +7,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from slicewise.errors import PlanError
+from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.model import CostModel
+from slicewise.errors import PlanError, RequestError
+from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import build_model, load_graph
+from slicewise.planning import predicted
 from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch
 from slicewise.runtime.measure import (
@@ -68,7 +72,7 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     steps = alternate(contenders, request.iterations, request.warm_up)
     result |= summary(contenders[0], steps["slicewise"])
     result |= count_step(contenders[0])
-    result["predicted"] = dict(plan.predicted)
+    result["predicted"] = _predicted(plan, graph)
     if request.compare_ddp:
         result["ddp"] = {
             **summary(contenders[1], steps["ddp"]),
@@ -76,3 +80,12 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
             "speedup": paired_ratio(steps["ddp"], steps["slicewise"]),
         }
     return result
+
+
+def _predicted(plan: Plan, graph: LayerGraph) -> dict[str, Any]:
+    """For the plan as it is now, edited or not, on the cluster as described now; as planned where that is gone."""
+    try:
+        cluster = load_cluster(plan.cluster).with_devices(plan.devices)
+    except RequestError:
+        return dict(plan.predicted)
+    return predicted(CostModel(graph.with_batch(plan.batch), cluster), plan.slicings)
