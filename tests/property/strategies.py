@@ -135,7 +135,7 @@ def graphs(draw: st.DrawFn, *, max_layers: int = 4) -> LayerGraph:
 
 def _block(draw: st.DrawFn, net: Net, source: str) -> str:
     channels = net.shape(source)[1]
-    blocks = ["conv", "relu", "norm", "residual", "branches", "opaque"]
+    blocks = ["conv", "relu", "norm", "residual", "doubled", "branches", "opaque"]
     kind = draw(st.sampled_from([*blocks, "pool"] if min(net.shape(source)[2:]) > 3 else blocks))
     if kind == "conv":
         return net.conv(source, draw(st.integers(1, 8)))
@@ -150,6 +150,8 @@ def _block(draw: st.DrawFn, net: Net, source: str) -> str:
     fork = net.fork(source)
     if kind == "residual":
         return net.add(net.conv(fork, channels), fork)
+    if kind == "doubled":
+        return net.add(fork, fork)
     return net.concat(net.conv(fork, 2, kernel=1, padding=0), net.conv(fork, 3))
 
 
@@ -181,6 +183,16 @@ def problems(draw: st.DrawFn, edges: Edges) -> Problem:
         vectors=tuple(values.integers(0, top, size).astype(float) for size in sizes),
         matrices={(i, j): values.integers(0, top, (sizes[i], sizes[j])).astype(float) for i, j in edges},
     )
+
+
+@st.composite
+def wide_problems(draw: st.DrawFn) -> Problem:
+    """Two nodes with many options, alike but for a few columns of their table."""
+    sizes = draw(st.tuples(st.integers(2, 6), st.integers(17, 60)))
+    values = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    table = 10.0 * (values.random(sizes) < draw(st.sampled_from([0.01, 0.1])))
+    vectors = tuple(values.integers(0, 3, size).astype(float) for size in sizes)
+    return Problem(vectors=vectors, matrices={(0, 1): table})
 
 
 @st.composite

@@ -1,10 +1,13 @@
 """Elimination and pruning, against every combination."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slicewise.search import elimination
 from slicewise.search.elimination import eliminate, irreducible_nodes
 from slicewise.search.exhaustive import enumerate_all
 from slicewise.search.problem import Problem
@@ -18,13 +21,14 @@ from tests.property.strategies import (
     RESIDUAL,
     arbitrary_edges,
     problems,
+    wide_problems,
 )
 
 SHAPES = [CHAIN, RESIDUAL, INCEPTION, K4, DENSE, BIPARTITE]
 
 
 def any_problem() -> st.SearchStrategy[Problem]:
-    return st.one_of(st.sampled_from(SHAPES).flatmap(problems), arbitrary_edges().flatmap(problems))
+    return st.one_of(st.sampled_from(SHAPES).flatmap(problems), arbitrary_edges().flatmap(problems), wide_problems())
 
 
 @settings(max_examples=300)
@@ -33,6 +37,14 @@ def test_elimination_finds_what_exhaustive_search_finds(problem: Problem) -> Non
     solution = eliminate(problem)
     assert solution.cost == enumerate_all(problem).cost
     assert solution.cost == problem.cost(solution.choice)
+
+
+@settings(max_examples=60)
+@given(any_problem(), st.integers(1, 30))
+def test_working_in_blocks_changes_nothing(problem: Problem, items: int) -> None:
+    with patch.object(elimination, "_BLOCK_ITEMS", items):
+        in_blocks = eliminate(problem)
+    assert in_blocks == eliminate(problem)
 
 
 @settings(max_examples=150)

@@ -55,7 +55,7 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
     cluster = load_cluster(str(path))
-    assert (cluster.name, cluster.overlap, cluster.cores, cluster.devices) == ("mine", 0.5, 2, 4)
+    assert (cluster.name, cluster.overlap, cluster.cores, cluster.devices) == (str(path), 0.5, 2, 4)
     assert cluster.device.memory_bytes == 10**9
     assert cluster.tiers[0].ports == 2
     assert cluster.tiers[0].link("all_reduce") == Link(9e-6, 5e8)

@@ -47,7 +47,7 @@ def test_layers_keep_the_models_own_names() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.body = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.ReLU())
+            self.body = nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.ReLU())
 
         def forward(self, x: Tensor) -> Tensor:
             return torch.flatten(self.body(self.body(x)), 1)
@@ -55,7 +55,12 @@ def test_layers_keep_the_models_own_names() -> None:
     graph = capture(Twice(), IMAGE, name="twice")
     assert graph.name == "twice"
     assert names(graph) == ["x", "body.0", "body.1", "body.0#2", "body.1#2", "flatten", "output"]
-    assert graph["body.0"].weights == graph["body.0#2"].weights
+
+
+def test_a_weight_that_two_layers_share_is_refused() -> None:
+    shared = nn.Linear(4, 4)
+    with pytest.raises(GraphError, match=r"tied: 0 and 0#2 share 0\.weight, which cannot be sliced yet"):
+        capture(nn.Sequential(shared, nn.ReLU(), shared), torch.zeros(2, 4), name="tied")
 
 
 def test_training_mode_is_captured_and_the_models_own_mode_restored() -> None:

@@ -1,10 +1,8 @@
-from dataclasses import replace
-
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import BUCKET_ITEMS, Bucket, buckets
-from tests.builders import Net, small_cnn
+from tests.builders import small_cnn
 
 PAIR = Mesh.of({"all": 2})
 
@@ -39,17 +37,6 @@ def test_weights_that_are_not_summed_are_in_no_bucket() -> None:
     graph = small_cnn()
     chosen = {**by_sample(graph), "linear0": (Dim.F,)}
     assert [bucket.weights for bucket in buckets(graph, chosen, PAIR)] == [("conv0.bias", "conv0.weight")]
-
-
-def test_a_shared_weight_travels_once_when_its_first_user_is_done() -> None:
-    net = Net()
-    first = net.conv(net.input(4, 3, 8, 8), 3)
-    second = net.conv(first, 3)
-    net.layers[-1] = replace(net[second], weights=net[first].weights)
-    graph = net.graph
-    (bucket,) = buckets(graph, by_sample(graph), PAIR)
-    assert bucket.weights == ("conv0.bias", "conv0.weight")
-    assert bucket.layers == ("conv0",)
 
 
 def test_buckets_are_as_large_as_those_of_ddp() -> None:
