@@ -1,15 +1,18 @@
 """What a training script may rely on."""
 
+import warnings
+
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
-from slicewise.graph.capture import capture
+from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.plans import Plan
+from slicewise.runtime.clock import Clock, running
 from slicewise.runtime.parallel import parallelize
 from slicewise.runtime.sliced_module import SlicedModule
 from tests.distributed.world import World
@@ -46,6 +49,24 @@ def test_frozen_weights_and_weights_the_loss_does_not_reach_get_no_gradient(pair
 
 def test_an_input_that_wants_a_gradient_is_refused(pair: World) -> None:
     assert "gradients of the input are not computed" in pair.run(_wants_input_gradient)
+
+
+def test_samples_of_another_shape_are_refused(pair: World) -> None:
+    assert "the plan is for samples of shape (4,), x has (5,); plan again with --input" in pair.run(_other_shape)
+
+
+def test_moving_or_casting_a_sliced_network_is_refused(pair: World) -> None:
+    assert "do that to the model before parallelize" in pair.run(_cast)
+
+
+def test_an_opaque_random_layer_agrees_between_ranks_and_rests_in_eval(pair: World) -> None:
+    agree, rests = pair.run(_opaque)
+    assert agree
+    assert rests
+
+
+def test_ranks_record_the_same_spans_even_where_only_some_cut_their_input(pair: World) -> None:
+    assert pair.run(_spans) == [["halo"] * 3, ["halo"] * 3]  # two forward, one backward
 
 
 class _TwoHeads(nn.Module):
@@ -89,6 +110,56 @@ def _wants_input_gradient() -> str:
     except PlanError as error:
         return str(error)
     return "accepted"
+
+
+def _other_shape() -> str:
+    net, _ = _two_heads()
+    try:
+        net(torch.zeros(2, 5))
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
+def _cast() -> str:
+    net, _ = _two_heads()
+    try:
+        net.double()
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
+def _opaque() -> tuple[bool, bool]:
+    model = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Dropout2d(0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OpaqueLayerWarning)
+        graph = capture(model, torch.zeros(2, 2, 4, 4)).with_batch(3)
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (None,))
+    net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}), seed=123_456_789)
+    x = torch.ones(3, 2, 4, 4)
+    torch.manual_seed(dist.get_rank())
+    mine = net(x).to_local().detach()
+    both = [torch.empty_like(mine) for _ in range(2)]
+    dist.all_gather(both, mine)
+    with torch.no_grad():
+        return torch.equal(*both), torch.equal(net.eval()(x).to_local(), model[0](x))
+
+
+def _spans() -> list[list[str]]:
+    """A strided pointwise convolution cuts its input on some ranks only; the 3x3 one before it exchanges on all."""
+    model = nn.Sequential(nn.Conv2d(2, 2, 3, padding=1), nn.Conv2d(2, 2, 3, padding=1), nn.Conv2d(2, 2, 1, stride=2))
+    graph = capture(model, torch.zeros(1, 2, 14, 8))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.H,))
+    slicings[graph.inputs[0].name] = (None,)
+    net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
+    clock = Clock()
+    with running(clock):
+        net(torch.randn(1, 2, 14, 8)).to_local().sum().backward()
+    halos = [span.term for span in clock.spans if span.term == "halo"]
+    lists: list[list[str]] = [[], []]
+    dist.all_gather_object(lists, halos)
+    return lists
 
 
 def _refusal(devices: int, layer: str) -> str:

@@ -187,12 +187,14 @@ def problems(draw: st.DrawFn, edges: Edges) -> Problem:
 
 @st.composite
 def wide_problems(draw: st.DrawFn) -> Problem:
-    """Two nodes with many options, alike but for a few columns of their table."""
-    sizes = draw(st.tuples(st.integers(2, 6), st.integers(17, 60)))
+    """One column of a wide table decides: there the second node is cheap, and the first node's choices differ."""
+    first, second = draw(st.tuples(st.integers(2, 6), st.integers(17, 60)))
     values = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    table = 10.0 * (values.random(sizes) < draw(st.sampled_from([0.01, 0.1])))
-    vectors = tuple(values.integers(0, 3, size).astype(float) for size in sizes)
-    return Problem(vectors=vectors, matrices={(0, 1): table})
+    column = draw(st.integers(0, second - 1))
+    table, wished = np.zeros((first, second)), np.full(second, 30.0)
+    table[:, column] = 10.0 * values.integers(0, 2, first)
+    wished[column] = 0.0
+    return Problem(vectors=(values.integers(0, 3, first).astype(float), wished), matrices={(0, 1): table})
 
 
 @st.composite

@@ -28,10 +28,9 @@ def main(options: argparse.Namespace) -> int:
 
     from slicewise.cluster.cluster import local_path
     from slicewise.cost.profiler import QUICK, THOROUGH, measure_cluster, to_toml
-    from slicewise.runtime.worker import start_rank
+    from slicewise.runtime.devices import start_rank
 
-    start_rank()
-    cluster = measure_cluster(QUICK if options.quick else THOROUGH)
+    cluster = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
     if dist.get_rank() == 0:
         path = options.output or local_path()
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from slicewise.cli.options import progress, shape
+from slicewise.units import amount
 
 HELP = "capture a model's layers into a graph file that plans without torch"
 
@@ -23,5 +24,9 @@ def main(options: argparse.Namespace) -> int:
     module, sample_shape = build_model(options.model, options.input)
     graph = capture(module, torch.zeros(2, *sample_shape), name=options.model)
     graph.save(options.output)
-    progress(f"wrote {options.output}: {len(graph)} layers, {sum(w.size for w in graph.weights):,} parameters")
+    parameters, flops = sum(w.size for w in graph.weights), sum(layer.flops() for layer in graph) / graph.batch
+    progress(
+        f"wrote {options.output}: {len(graph)} layers, {parameters:,} parameters, "
+        f"{amount(flops, 'FLOP')} per sample forward"
+    )
     return 0

@@ -45,9 +45,10 @@ def main(options: argparse.Namespace) -> int:
 def _rank(options: argparse.Namespace, plan: "Plan") -> int:
     import torch.distributed as dist
 
-    from slicewise.runtime.worker import RunRequest, run_rank, start_rank
+    from slicewise.runtime.devices import start_rank
+    from slicewise.runtime.worker import RunRequest, run_rank
 
-    start_rank()
+    device = start_rank()
     request = RunRequest(
         plan=plan,
         iterations=options.iterations,
@@ -55,7 +56,7 @@ def _rank(options: argparse.Namespace, plan: "Plan") -> int:
         compare_ddp=options.compare == "ddp",
         seed=options.seed,
     )
-    result = run_rank(request)
+    result = run_rank(request, device)
     passed = result.get("check", {}).get("passed", True) and result["bytes_moved"] == result["predicted"]["bytes_moved"]
     if dist.get_rank() == 0:
         if options.json:

@@ -13,6 +13,8 @@ from typing import Any
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import ClusterError, RequestError, UnknownName
 
+COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -177,13 +179,20 @@ def _tier(fields: Mapping[str, Any], where: str) -> Tier:
         ports=_whole(fields, "ports", where) if "ports" in fields else 1,
         collectives={
             name: _link(_section(fitted, name, f"{where}.collectives"), f"{where}.collectives.{name}")
-            for name in fitted
+            for name in _known_collectives(fitted, where)
         },
     )
 
 
 def _link(fields: Mapping[str, Any], where: str) -> Link:
     return Link(_positive(fields, "latency_s", where), _positive(fields, "bytes_per_s", where))
+
+
+def _known_collectives(given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    for name in given:
+        if name not in COLLECTIVES:
+            raise ClusterError(f"{where}.collectives: unknown {name!r}; choose from {', '.join(COLLECTIVES)}")
+    return given
 
 
 def _missing(name: str, where: str) -> Any:

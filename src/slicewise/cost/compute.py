@@ -10,6 +10,7 @@ from slicewise.partition.layout import LayerLayouts, Slicing, layouts
 from slicewise.partition.parts import largest
 
 ITEM_BYTES = 4  # fp32
+_FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN)  # views: nothing is computed or copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +66,18 @@ class AnalyticCompute:
     cluster: Cluster
 
     def forward_s(self, layer: Layer, part: Shard) -> float:
-        if layer.kind in (Kind.INPUT, Kind.OUTPUT, Kind.FORK):
+        if layer.kind in _FREE:
             return 0.0
         return self._kernel_s(layer, part, "", sum(part.inputs) + part.output + sum(part.weights))
 
     def backward_s(self, layer: Layer, part: Shard, input_gradient: bool) -> float:
-        """Input gradient and weight gradient: each as many FLOPs as the forward pass."""
-        if layer.kind in (Kind.INPUT, Kind.OUTPUT, Kind.FORK):
+        """A product has two, for input and weight, each as many FLOPs as forward; other layers make one pass."""
+        if layer.kind in _FREE:
             return 0.0
         traffic = sum(part.inputs) + part.output + sum(part.weights)
-        passes = int(bool(layer.weights)) + int(input_gradient) if part.flops > 2 else int(input_gradient)
+        passes = int(bool(layer.weights)) + int(input_gradient)
+        if layer.kind not in (Kind.CONV, Kind.LINEAR):
+            passes = min(passes, 1)
         return passes * self._kernel_s(layer, part, "_backward", traffic)
 
     def update_s(self, part: Shard) -> float:

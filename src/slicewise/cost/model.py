@@ -63,7 +63,7 @@ class CostModel:
         trains = layer.name in self.graph.gradients
         halo_traffic = self.halo_traffic(layer, slicing)
         passes = 1 + wants_gradient
-        reduce_traffic = self.statistics_traffic(layer, slicing)
+        reduce_traffic = self.statistics_traffic(layer, slicing)[: 1 + trains]
         sync = [self.sync_traffic(layer, index, placed) for index in range(len(layer.weights))]
         return Cost(
             forward_s=self.compute.forward_s(layer, part),

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
 from slicewise.partition.steps import Op
+from slicewise.runtime.collectives import all_gather
+from slicewise.runtime.devices import synchronize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +53,23 @@ _CONVOLUTIONS = (
 _LINEAR = ((32, 4096, 4096), (32, 9216, 2048))
 
 
-def measure_cluster(effort: Effort) -> Cluster:
+def measure_cluster(device: torch.device, effort: Effort) -> Cluster:
     """The machine under this process group as a Cluster; every rank returns the same."""
+    with device:
+        return _measure(device, effort)
+
+
+def _measure(device: torch.device, effort: Effort) -> Cluster:
     linear = [_layer_rates(_linear(*shape), effort) for shape in _LINEAR]
     convolutions = [_layer_rates(_convolution(probe), effort) for probe in _CONVOLUTIONS]
     peak = max(forward for forward, _ in linear + convolutions)
     memory_bytes_per_s = _memory_rate(effort)
-    device = Device(
-        name=f"CPU core x{torch.get_num_threads()}" if not torch.cuda.is_available() else torch.cuda.get_device_name(),
+    on_gpu = device.type == "cuda"
+    described = Device(
+        name=torch.cuda.get_device_name() if on_gpu else f"CPU core x{torch.get_num_threads()}",
         peak_flops_per_s=peak,
         memory_bytes_per_s=memory_bytes_per_s,
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // dist.get_world_size(),
+        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else _host_memory_bytes() // dist.get_world_size(),
         kernel_s=_overhead_s(effort),
         efficiency={
             "conv": _mean(forward / peak for forward, _ in convolutions),
@@ -84,10 +92,11 @@ def measure_cluster(effort: Effort) -> Cluster:
     )
     return Cluster(
         name="local",
-        device=device,
+        device=described,
         tiers=(tier,),
         overlap=_overlap(effort),
-        cores=os.cpu_count(),
+        # where the ranks measured shared cores already, more of them share no further
+        cores=max(os.cpu_count() or 1, dist.get_world_size()) if not on_gpu else None,
         origin="fitted",
     )
 
@@ -100,10 +109,12 @@ def _layer_rates(layer: tuple[Callable[[], Tensor], int], effort: Effort) -> tup
         dist.barrier()
         start_s = time.perf_counter()
         y = run()
+        synchronize()
         forward_s.append(time.perf_counter() - start_s)
         gradient = torch.ones_like(y)
         start_s = time.perf_counter()
         y.backward(gradient)
+        synchronize()
         backward_s.append(time.perf_counter() - start_s)
     return flops / _agreed(forward_s), 2 * flops / _agreed(backward_s)
 
@@ -121,6 +132,10 @@ def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
     operator = (F.conv1d, F.conv2d, F.conv3d)[space - 1]
     positions = int(np.prod(probe.shape[2:])) * probe.shape[0]
     return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
+
+
+def _host_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _memory_rate(effort: Effort) -> float:
@@ -141,8 +156,6 @@ def _all_reduce(items: int) -> Callable[[], object]:
 
 
 def _all_gather(items: int) -> Callable[[], object]:
-    from slicewise.runtime.collectives import all_gather
-
     x = torch.ones(items // dist.get_world_size())
     return lambda: all_gather(x, dist.get_world_size(), None)
 
@@ -185,6 +198,7 @@ def _timed(function: Callable[[], object], effort: Effort) -> float:
         dist.barrier()
         start_s = time.perf_counter()
         function()
+        synchronize()
         seconds.append(time.perf_counter() - start_s)
     return _agreed(seconds)
 
@@ -229,6 +243,7 @@ def to_toml(cluster: Cluster) -> str:
             f"size = {tier.size}",
             f"latency_s = {tier.latency_s:.4g}",
             f"bytes_per_s = {tier.bytes_per_s:.4g}",
+            f"ports = {tier.ports}",
         ]
         for name, link in tier.collectives.items():
             lines += [

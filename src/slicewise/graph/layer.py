@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import prod
 from typing import Any
 
-from slicewise.graph.dims import BATCH, SPACE, Dim
+from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.window import Window
 
 
@@ -59,19 +59,9 @@ class Layer:
     groups: int = 1
 
     @property
-    def reduced(self) -> frozenset[Dim]:
-        """Dims the layer sums over: in an input, not in the output."""
-        letters = set("".join(self.input_dims)) - set(self.dims)
-        return frozenset(dim for dim in Dim if dim in letters)
-
-    @property
     def statistics(self) -> frozenset[Dim]:
         """Dims that a norm's statistics span."""
         return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
-
-    @property
-    def weight_count(self) -> int:
-        return sum(weight.size for weight in self.weights)
 
     def extents(self, dim: Dim) -> list[int]:
         """The sizes of `dim` in every tensor that has it (H may differ between input and output)."""
@@ -94,8 +84,3 @@ class Layer:
 def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
     """`shape` with its batch dim set to `batch`."""
     return tuple(batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True))
-
-
-def spatial(dims: str) -> list[Dim]:
-    """The spatial dims among `dims`, in tensor order."""
-    return [Dim(letter) for letter in dims if letter in SPACE]

@@ -32,7 +32,10 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
     if model.endswith(".json"):
         if not Path(model).exists():
             raise GraphError(f"{model}: no such file")
-        return LayerGraph.load(Path(model))
+        saved = LayerGraph.load(Path(model))
+        if input_shape not in (None, saved.inputs[0].shape[1:]):
+            raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
+        return saved
     import torch
 
     from slicewise.graph.capture import capture

@@ -32,8 +32,3 @@ class Window:
             low = -((self.reach - 1 - self.padding - start) // self.stride)
             return low, (stop - 1 + self.padding) // self.stride + 1
         return start * self.stride - self.padding, (stop - 1) * self.stride - self.padding + self.reach
-
-    @property
-    def pointwise(self) -> bool:
-        """Output i reads input i and nothing else."""
-        return self.kernel == 1 and self.stride == 1 and self.padding == 0

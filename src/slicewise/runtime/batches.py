@@ -19,12 +19,12 @@ class Batch:
     targets: Tensor
 
     @classmethod
-    def synthetic(cls, graph: LayerGraph, dtype: torch.dtype, seed: int) -> "Batch":
+    def synthetic(cls, graph: LayerGraph, dtype: torch.dtype, device: torch.device, seed: int) -> "Batch":
         generator = torch.Generator().manual_seed(seed)
         output = graph.outputs[0].shape
         return cls(
-            inputs=torch.randn(graph.inputs[0].shape, generator=generator, dtype=dtype),
-            targets=torch.randint(output[1], (output[0], *output[2:]), generator=generator),
+            inputs=torch.randn(graph.inputs[0].shape, generator=generator, dtype=dtype).to(device),
+            targets=torch.randint(output[1], (output[0], *output[2:]), generator=generator).to(device),
         )
 
     def part(self, rank: int, ranks: int) -> "Batch":

@@ -53,6 +53,9 @@ class CountCollectives(TorchDispatchMode):
             self.counted.add("all_gather", (ranks - 1) / ranks * _bytes(output))
         elif name == "alltoall_base":
             self.counted.add("all_to_all", _bytes(args[1]))  # a rank sends itself nothing
+        elif name == "broadcast":
+            ranks = _size(args[1])
+            self.counted.add("broadcast", sum((ranks - 1) / ranks * _bytes(tensor) for tensor in args[0]))
         elif name not in ("barrier", "monitored_barrier"):
             self.counted.add(name, 0.0)
 

@@ -10,4 +10,4 @@ def report_failure(message: str) -> None:
     """Leave the reason where the launcher looks; nothing to do outside a launched rank."""
     path = os.environ.get(FAILURE_FILE)
     if path:
-        Path(path).write_text(f"rank {os.environ.get('RANK', '?')}: {message}")
+        Path(path).write_text(message)

@@ -20,6 +20,8 @@ from slicewise.runtime.clock import span
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.weights import Weights
 
+_NO_TASK = -1  # what the autograd engine calls "no backward pass is running"
+
 
 @dataclass
 class _Filling:
@@ -45,16 +47,18 @@ class GradientSync:
         ]
         self._by_weight = {name: filling for filling in self._fillings for name in filling.names}
         self._launched = 0
-        self._scheduled = False
+        self._task = _NO_TASK
         for name, leaf in weights.leaves.items():
             if leaf.requires_grad:
                 leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: self._ready(name, leaf))
 
     def _ready(self, name: str, leaf: Tensor) -> None:
-        if not self._scheduled:
+        running = torch._C._current_graph_task_id()
+        if running != self._task:  # a new backward pass; what one that failed left behind is forgotten
+            self._reset()
+            self._task = running
             # the engine runs this once, when the whole backward pass is done
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
-            self._scheduled = True
         gradient, leaf.grad = leaf.grad, None
         assert gradient is not None
         if name in self._by_weight:
@@ -101,8 +105,12 @@ class GradientSync:
                     filling.work.wait()
                 for name, gradient in filling.parts.items():
                     self._hand_out(name, gradient)
+        self._reset()
+
+    def _reset(self) -> None:
+        for filling in self._fillings:
             filling.parts, filling.work = {}, None
-        self._launched, self._scheduled = 0, False
+        self._launched, self._task = 0, _NO_TASK
 
     def _complete(self, filling: _Filling) -> None:
         """A bucket with weights that the loss did not reach: they count as zero, and keep no gradient."""

@@ -1,7 +1,7 @@
 """What one rank computes for each layer: the model's own operators on its part, with the slicing's corrections."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,6 +44,8 @@ def compile_kernel(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         return _linear(layer, slicing, context)
     if _operator_name(layer) == "dropout":
         return _dropout(layer, slicing, context)
+    if layer.kind is Kind.OPAQUE:
+        return _opaque(layer, context)
     return _plain(layer, context)
 
 
@@ -60,6 +62,22 @@ def _plain(layer: Layer, context: Context) -> Kernel:
         keyword_values = {name: _resolve(value, inputs, context) for name, value in keywords.items()}
         result: Tensor = operator(*_resolve(positional, inputs, context), **keyword_values)
         return result
+
+    return kernel
+
+
+def _opaque(layer: Layer, context: Context) -> Kernel:
+    """An operator nobody taught us: the same on every rank, random numbers included; it is told the mode."""
+    stream = _stream(layer.name, 0)
+    arguments = dict(layer.options["arguments"])
+    modes = [name for name in ("train", "training") if name in arguments]
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        now = {**arguments, **dict.fromkeys(modes, context.training())}
+        call = _plain(replace(layer, options={**layer.options, "arguments": now}), context)
+        with torch.random.fork_rng():
+            torch.manual_seed(context.generator(stream).initial_seed())
+            return call(inputs)
 
     return kernel
 

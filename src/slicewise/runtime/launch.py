@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slicewise.errors import RankError
+from slicewise.errors import RankError, RequestError
 from slicewise.runtime.failures import FAILURE_FILE
 
 # glibc returns large buffers to the kernel on every free, which costs 10-15 % of a CPU step. Same for every contender.
@@ -35,7 +35,9 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             return max(process.returncode for process in processes)
         reason = Path(folder) / f"{failed}"
         if reason.exists():
-            raise RankError(reason.read_text())
+            message = reason.read_text()
+            # every rank finds the same fault in a request: it is not this rank's
+            raise RequestError(message) if processes[failed].returncode == 2 else RankError(f"rank {failed}: {message}")
         code = processes[failed].returncode
         died = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         raise RankError(f"rank {failed} {died} without a word (out of memory?)")

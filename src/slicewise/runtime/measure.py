@@ -18,6 +18,7 @@ from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch, loss_scale, mean_loss, rank_loss
 from slicewise.runtime.clock import Clock, Span, running
 from slicewise.runtime.counting import CountCollectives
+from slicewise.runtime.devices import rank_device, synchronize
 from slicewise.runtime.parallel import parallelize
 
 Step = Callable[[], float]
@@ -78,13 +79,16 @@ def ddp_contender(model: nn.Module, samples: Batch) -> Contender:
 
 def timed_step(contender: Contender) -> StepTime:
     """One step, from a common start; the clock sees where its communication goes."""
+    synchronize()
     dist.barrier()
     clock = Clock()
     start_s = time.perf_counter()
     with running(clock):
         loss = contender.forward_backward()
+    synchronize()
     update_start_s = time.perf_counter()
     contender.update()
+    synchronize()
     stop_s = time.perf_counter()
     return StepTime(total_s=stop_s - start_s, update_s=stop_s - update_start_s, spans=tuple(clock.spans), loss=loss)
 
@@ -131,7 +135,7 @@ def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
 
     Every rank has the same spans, in the same order. What the others wait counts as the slower rank's compute.
     """
-    shortest = torch.tensor([span.stop_s - span.start_s for span in spans], dtype=torch.float64)
+    shortest = torch.tensor([span.stop_s - span.start_s for span in spans], dtype=torch.float64, device=rank_device())
     dist.all_reduce(shortest, dist.ReduceOp.MIN)
     totals = dict.fromkeys(TERMS, 0.0)
     for span, seconds in zip(spans, shortest.tolist(), strict=True):
@@ -143,7 +147,7 @@ def count_step(contender: Contender) -> dict[str, Any]:
     """One more step, every collective counted; bytes are what all ranks send."""
     with CountCollectives() as counted:
         contender.forward_backward()
-    total = torch.tensor([counted.sent_bytes], dtype=torch.float64)
+    total = torch.tensor([counted.sent_bytes], dtype=torch.float64, device=rank_device())
     dist.all_reduce(total)
     return {"bytes_moved": round(total.item()), "collectives": dict(sorted(counted.collectives.items()))}
 
@@ -162,12 +166,12 @@ def paired_ratio(slower: list[StepTime], faster: list[StepTime], draws: int = 20
 
 
 def _slowest(seconds: list[float]) -> list[float]:
-    tensor = torch.tensor(seconds, dtype=torch.float64)
+    tensor = torch.tensor(seconds, dtype=torch.float64, device=rank_device())
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     return [float(value) for value in tensor]
 
 
 def _sum_over_ranks(values: list[float]) -> list[float]:
-    tensor = torch.tensor(values, dtype=torch.float64)
+    tensor = torch.tensor(values, dtype=torch.float64, device=rank_device())
     dist.all_reduce(tensor)
     return [float(value) for value in tensor]

@@ -37,9 +37,9 @@ class _Step:
 class SlicedModule(Names):
     """Every layer in its own slicing, with the original network's numbers.
 
-    Where the batch reaches every device, each rank feeds its own samples and gets their output, and losses are means
-    over the rank's samples, exactly as under DDP. A smaller batch is passed whole on every rank, and the output is a
-    DTensor that lies as the plan has it.
+    Where the batch divides over the devices, each rank feeds its own samples and gets their output, and losses are
+    means over the rank's samples, exactly as under DDP. Any other batch is passed whole on every rank, and the output
+    is a DTensor that lies as the plan has it.
     """
 
     def __init__(
@@ -78,6 +78,12 @@ class SlicedModule(Names):
             raise PlanError(f"{self._graph.name} takes {len(self._graph.inputs)} inputs (got {len(inputs)})")
         if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
+        for x, layer in zip(inputs, self._graph.inputs, strict=True):
+            if x.shape[1:] != layer.shape[1:]:
+                raise PlanError(
+                    f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {tuple(x.shape[1:])}; "
+                    "plan again with --input"
+                )
         batch = inputs[0].shape[0] * (self._mesh.devices if self.local_samples else 1)
         if batch not in self._programs:
             self._programs[batch] = self._compile(batch)
@@ -168,8 +174,11 @@ class SlicedModule(Names):
 
     def _generator(self, stream: int) -> torch.Generator:
         generator = torch.Generator(device=self._device)
-        generator.manual_seed((self._seed * 1_000_003 + self._steps) * 2_147_483_647 + stream)
+        generator.manual_seed(((self._seed * 1_000_003 + self._steps) * 2_147_483_647 + stream) % 2**63)
         return generator
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")
 
 
 class _Averaged(torch.autograd.Function):

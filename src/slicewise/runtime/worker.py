@@ -1,11 +1,9 @@
 """What each rank of `slicewise run` does."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.model import CostModel
@@ -37,21 +35,12 @@ class RunRequest:
     seed: int = 0
 
 
-def start_rank() -> None:
-    """Join the process group that torchrun or the launcher described in the environment."""
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl")
-    else:
-        torch.set_num_threads(1)
-        dist.init_process_group("gloo")
-
-
-def run_rank(request: RunRequest) -> dict[str, Any]:
+def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model, plan.input_shape)
+    model = model.to(device)
     graph = load_graph(plan.model, plan.input_shape)
     result: dict[str, Any] = {
         "model": plan.model,
@@ -61,7 +50,7 @@ def run_rank(request: RunRequest) -> dict[str, Any]:
     }
     if request.check:
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
-    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float32, request.seed)
+    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float32, device, request.seed)
     contenders: list[Contender] = [sliced_contender(model, graph, plan, samples)]
     if request.compare_ddp:
         if plan.batch % plan.devices:

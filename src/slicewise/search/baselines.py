@@ -1,13 +1,14 @@
 """The strategies that one would choose without a search, as plans like any other."""
 
 from collections.abc import Callable, Mapping
+from operator import eq
 
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space, legal_slicings, refusal
+from slicewise.partition.legal import Space, candidate_slicings, legal_slicings, refusal, sliceable_dims
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
 
@@ -31,23 +32,34 @@ def filter_(model: CostModel) -> dict[str, Slicing]:
 
 
 def spatial(model: CostModel) -> dict[str, Slicing]:
-    """Every layer that has space by space, cut the cheapest way; what has none by sample, where there are enough."""
+    """One cut of space for every layer that allows it, the best such cut.
+
+    A layer too small for it gets the nearest one it allows; what has no space goes by sample, where there are enough.
+    """
     mesh = model.cluster.mesh
     samples: Slicing = (Dim.N,) * len(mesh.axes)
-
-    def wishes(layer: Layer) -> list[Slicing]:
-        cuts = [
-            slicing
-            for slicing in legal_slicings(layer, mesh, _CUBES)
-            if set(slicing) <= {*SPACE, None} and set(slicing) != {None}
-        ]
-        cuts.sort(key=lambda slicing: (slicing.count(None), model.layer_cost(layer, slicing).total_s))
-        return [*cuts, samples]
-
-    slicings = _fill(model, wishes)
-    if not any(dim in SPACE for slicing in slicings.values() for dim in slicing):
+    dims = frozenset(dim for layer in model.graph for dim in sliceable_dims(layer) & set(SPACE))
+    cuts = [cut for cut in candidate_slicings(dims, mesh, _CUBES) if None not in cut]
+    smaller = {layer.name: _spatial_slicings(layer, model) for layer in model.graph}
+    plans = []
+    for cut in cuts:
+        nearest = {
+            name: sorted(choices, key=lambda choice: -sum(map(eq, choice, cut))) for name, choices in smaller.items()
+        }
+        plans.append(_fill(model, lambda layer, cut=cut, nearest=nearest: [cut, *nearest[layer.name], samples]))  # type: ignore[misc]
+    used = [plan for plan in plans if any(dim in SPACE for slicing in plan.values() for dim in slicing)]
+    if not used:
         raise InfeasibleError("no layer has space to slice over these devices")
-    return slicings
+    return min(used, key=lambda plan: sum(cost.total_s for cost in model.plan_costs(plan).values()))
+
+
+def _spatial_slicings(layer: Layer, model: CostModel) -> list[Slicing]:
+    """Slicings by space alone, those over most devices first."""
+    legal = legal_slicings(layer, model.cluster.mesh, _CUBES)
+    return sorted(
+        (slicing for slicing in legal if set(slicing) <= {*SPACE, None} and set(slicing) != {None}),
+        key=lambda slicing: slicing.count(None),
+    )
 
 
 def owt(model: CostModel) -> dict[str, Slicing]:

@@ -7,6 +7,7 @@ Everything that a layer needs before it can compute (layout changes, halos, stat
 order. Gradient buckets run beside backward, as far as the machine lets communication and compute overlap.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,10 +52,9 @@ def simulate(model: CostModel, slicings: Mapping[str, Slicing]) -> Timeline:
         occupy(layer.name, "halo", share * cost.halo_s)
         occupy(layer.name, "reduce", 0.5 * cost.reduce_s)
         occupy(layer.name, "forward", cost.forward_s)
-    pending = list(buckets(model.graph, slicings, model.cluster.mesh))
-    awaited = {bucket: set(bucket.layers) for bucket in pending}
-    link_free = hidden_s = 0.0
-    overlap = model.cluster.overlap
+    pending = deque(buckets(model.graph, slicings, model.cluster.mesh))
+    done: set[str] = set()
+    link_free = 0.0
     for layer in reversed(model.graph.layers):
         cost = costs[layer.name]
         occupy(layer.name, "reduce", 0.5 * cost.reduce_s)
@@ -62,20 +62,18 @@ def simulate(model: CostModel, slicings: Mapping[str, Slicing]) -> Timeline:
         if layer.name in model.graph.gradients and model.wants_input_gradient(layer):
             occupy(layer.name, "halo", 0.5 * cost.halo_s)
             occupy(layer.name, "transfer", 0.5 * cost.transfer_s)
-        for bucket in pending:
-            if layer.name in awaited[bucket]:
-                awaited[bucket].remove(layer.name)
-                if not awaited[bucket]:
-                    line = model.network.all_reduce(bucket.axes)
-                    start = max(now, link_free)
-                    link_free = start + line.seconds(bucket.items * ITEM_BYTES)
-                    events.append(Event("link", bucket.weights[0], "sync", start, link_free))
+        done.add(layer.name)
+        while pending and done.issuperset(pending[0].layers):  # in order, as every rank starts them
+            bucket = pending.popleft()
+            start = max(now, link_free)
+            link_free = start + model.network.all_reduce(bucket.axes).seconds(bucket.items * ITEM_BYTES)
+            events.append(Event("link", bucket.weights[0], "sync", start, link_free))
     backward_end = now
     hidden_s = sum(
         max(0.0, min(event.stop_s, backward_end) - event.start_s) for event in events if event.lane == "link"
     )
     # where communication takes cycles from compute, hiding it only moves part of its time
-    exposed_s = max(0.0, link_free - backward_end) + (1 - overlap) * hidden_s
+    exposed_s = max(0.0, link_free - backward_end) + (1 - model.cluster.overlap) * hidden_s
     occupy("gradients", "wait", exposed_s)
     occupy("weights", "update", sum(cost.update_s for cost in costs.values()))
     return Timeline(tuple(events), now, exposed_s)

@@ -81,6 +81,11 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
         ("size = 4", "size = 2.5", "mine.toml: tiers[0]: size must be a whole number (got 2.5)"),
         ("ports = 2", "ports = 0", "mine.toml: tiers[0]: ports must be a positive number (got 0)"),
         ("latency_s = 9e-6", "", "mine.toml: tiers[0].collectives.all_reduce: latency_s is missing"),
+        (
+            "[tiers.collectives.all_reduce]",
+            "[tiers.collectives.gossip]",
+            "mine.toml: tiers[0].collectives: unknown 'gossip'; choose from all_reduce, all_gather, all_to_all",
+        ),
         ("overlap = 0.5", "overlap = 2", "mine.toml: overlap must be a number from 0 to 1 (got 2)"),
         ("overlap = 0.5", 'overlap = "all"', "mine.toml: overlap must be a number from 0 to 1 (got 'all')"),
         ("cores = 2", 'cores = "two"', "mine.toml: cores must be a positive number (got 'two')"),

@@ -4,7 +4,7 @@ from hypothesis import given
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.compute import AnalyticCompute, shard
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer import Layer
 from tests.builders import DEVICE, Net, machine
 from tests.property.strategies import layers, meshes
 
@@ -86,12 +86,20 @@ def test_ranks_that_share_a_core_take_turns() -> None:
     assert shared.update_s(part) == pytest.approx(2 * alone.update_s(part))
 
 
-def test_inputs_outputs_and_forks_compute_nothing() -> None:
+def test_a_norms_backward_is_one_pass_for_weights_and_input() -> None:
+    net = Net()
+    layer = net[net.norm(net.input(8, 16, 32, 32))]
+    part = shard(layer, (None,), PAIR)
+    compute = AnalyticCompute(machine(2))
+    assert compute.backward_s(layer, part, True) == compute.backward_s(layer, part, False) > 0
+
+
+def test_inputs_outputs_forks_and_flattening_compute_nothing() -> None:
     net = Net()
     source = net.input(4, 8, 8, 8)
+    net.flatten(source)
     net.output(net.fork(source))
     compute = AnalyticCompute(machine(2))
     for layer in net.layers:
-        assert layer.kind in (Kind.INPUT, Kind.FORK, Kind.OUTPUT)
         part = shard(layer, (None,), PAIR)
         assert compute.forward_s(layer, part) == compute.backward_s(layer, part, True) == 0.0

@@ -1,5 +1,6 @@
 """What layers and edges cost, in cases small enough to work out by hand."""
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -58,6 +59,16 @@ def test_a_norm_merges_mean_and_deviation_over_the_axes_its_statistics_span() ->
         (LATENCY_S + message_bytes / BYTES_PER_S) + (2 * LATENCY_S + message_bytes / BYTES_PER_S)
     )
     assert model.layer_cost(norm, (Dim.F,)).reduce_s == 0.0
+
+
+def test_a_norm_without_gradients_merges_forward_only() -> None:
+    net = Net()
+    norm = net.norm(net.input(4, 8, 8, 8))
+    net.layers[-1] = replace(net[norm], weights=())
+    net.output(net.conv(norm, 4))
+    message_bytes = 2 * 8 * 2 * ITEM_BYTES
+    cost = CostModel(net.graph, PAIR).layer_cost(net[norm], (Dim.N,))
+    assert cost.reduce_s == pytest.approx(LATENCY_S + message_bytes / 2 / BYTES_PER_S)
 
 
 def test_statistics_are_merged_over_samples_only_where_they_span_them() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import scaled_batch, spatial
+from slicewise.graph.layer import scaled_batch
 from tests.builders import Net
 
 
@@ -37,15 +37,6 @@ def test_layers_without_matrix_products_count_no_flops() -> None:
         assert net[name].flops() == 0
 
 
-def test_reduced_dims_are_those_that_only_inputs_have() -> None:
-    net = Net()
-    source = net.input(2, 4, 8, 8)
-    assert net[net.conv(source, 6)].reduced == {Dim.C}
-    assert net[net.conv(source, 8, groups=2)].reduced == frozenset()
-    assert net[net.linear(net.flatten(source), 5)].reduced == {Dim.C}
-    assert net[net.relu(source)].reduced == frozenset()
-
-
 def test_a_norms_statistics_span_what_it_averages_over() -> None:
     net = Net()
     source = net.input(2, 4, 8, 8)
@@ -63,16 +54,6 @@ def test_extents_list_every_tensor_that_has_the_dim() -> None:
     assert layer.extents(Dim.D) == []
 
 
-def test_weight_count_adds_up_all_weights() -> None:
-    net = Net()
-    assert net[net.conv(net.input(4, 3, 9, 9), 16)].weight_count == 16 * 3 * 9 + 16
-
-
 @pytest.mark.parametrize(("dims", "expected"), [("NF", (9, 3)), ("n.", (9, 3)), ("F.", (2, 3))])
 def test_only_batch_letters_scale_with_the_batch(dims: str, expected: tuple[int, ...]) -> None:
     assert scaled_batch(dims, (2, 3), 9) == expected
-
-
-def test_spatial_dims_come_in_tensor_order() -> None:
-    assert spatial("NFDHW") == [Dim.D, Dim.H, Dim.W]
-    assert spatial("NF.W") == [Dim.W]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def test_several_consumers_need_a_fork() -> None:
     source = net.input(2, 3, 8, 8)
     net.add(net.relu(source), source)
     with pytest.raises(GraphError, match="'input0' has several consumers and needs a fork"):
+        _ = net.graph
+
+
+def test_two_layers_that_share_a_weight_are_refused() -> None:
+    net = Net("tied")
+    first = net.conv(net.input(2, 3, 8, 8), 3)
+    second = net.conv(first, 3)
+    net.layers[-1] = replace(net[second], weights=net[first].weights)
+    with pytest.raises(GraphError, match=r"tied: conv0 and conv1 share conv0\.weight, which cannot be sliced yet"):
         _ = net.graph
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slicewise.errors import GraphError
+from slicewise.errors import GraphError, RequestError
 from slicewise.graph.sources import load_graph, shipped_names
 from tests.builders import small_cnn
 
@@ -37,6 +37,14 @@ def test_a_saved_graph_is_a_model_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     small_cnn().save(path)
     assert load_graph(str(path)) == small_cnn()
+
+
+def test_a_saved_graph_is_for_samples_of_one_shape(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    small_cnn().save(path)
+    assert load_graph(str(path), (3, 8, 8)) == small_cnn()
+    with pytest.raises(RequestError, match=r"mine.json was captured for samples of \(3, 8, 8\); leave out --input"):
+        load_graph(str(path), (3, 16, 16))
 
 
 def test_a_missing_graph_file_is_named() -> None:

@@ -16,9 +16,3 @@ def test_a_transposed_window_reads_what_writes_to_its_output() -> None:
     doubling = Window(kernel=2, stride=2, transposed=True)
     assert doubling.needs(4, 8) == (2, 4)
     assert doubling.needs(3, 8) == (1, 4)
-
-
-def test_only_a_one_by_one_window_is_pointwise() -> None:
-    assert Window(kernel=1).pointwise
-    assert not Window(kernel=1, stride=2).pointwise
-    assert not Window(kernel=3, padding=1).pointwise

@@ -1,0 +1,30 @@
+"""The device of this rank: its GPU where there are any, else a CPU core."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def rank_device() -> torch.device:
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
+
+
+def start_rank() -> torch.device:
+    """Join the process group that torchrun or the launcher described in the environment."""
+    device = rank_device()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+    return device
+
+
+def synchronize() -> None:
+    """Wait for the device, so that clocks on the host tell the truth."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
