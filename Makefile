@@ -27,10 +27,10 @@ demo: $(READY)
 	$(BIN)/slicewise calibrate --quick
 	@echo
 	@echo "== 4. Plan AlexNet for this machine: 2 ranks, one core each"
-	$(BIN)/slicewise plan alexnet --cluster local --devices 2 --batch 32 -o build/alexnet-local.json
+	$(BIN)/slicewise plan alexnet --cluster local --devices 2 --batch 16 -o build/alexnet-local.json
 	@echo
 	@echo "== 5. Run that plan: equal to one device? as fast as predicted? faster than DDP?"
-	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 6
+	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 10
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

@@ -55,8 +55,18 @@ class CostModel:
     def compute(self) -> AnalyticCompute:
         return AnalyticCompute(self.cluster)
 
+    @cached_property
+    def _layer_costs(self) -> dict[tuple[str, Slicing], Cost]:
+        return {}
+
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
-        """Everything that depends on this layer's slicing alone."""
+        """Everything that depends on this layer's slicing alone; baselines, tables and plans ask for the same ones."""
+        key = (layer.name, slicing)
+        if key not in self._layer_costs:
+            self._layer_costs[key] = self._layer_cost(layer, slicing)
+        return self._layer_costs[key]
+
+    def _layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
         placed = layouts(layer, slicing)
         part = shard(layer, slicing, self.cluster.mesh, placed)
         wants_gradient = self.wants_input_gradient(layer)

@@ -170,7 +170,7 @@ def _fit(make: Callable[[int], Callable[[], object]], effort: Effort, *, latenci
     """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
     ranks = dist.get_world_size()
     sizes = np.array(effort.message_bytes, dtype=float)
-    seconds = np.array([_timed(make(int(size) // 4), effort) for size in sizes])
+    seconds = np.array([_after_compute(make(int(size) // 4), effort) for size in sizes])
     moved = share * 2 * (ranks - 1) / ranks * sizes
     design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
     latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
@@ -201,6 +201,25 @@ def _timed(function: Callable[[], object], effort: Effort) -> float:
         synchronize()
         seconds.append(time.perf_counter() - start_s)
     return _agreed(seconds)
+
+
+def _after_compute(collective: Callable[[], object], effort: Effort) -> float:
+    """A collective as a training step meets it: caches and threads busy with a layer before it.
+
+    As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
+    """
+    a = torch.randn(512, 512)
+    seconds = []
+    for _ in range(effort.repeats + 1):
+        a @ a  # some milliseconds on a CPU core
+        synchronize()
+        start_s = time.perf_counter()
+        collective()
+        synchronize()
+        seconds.append(time.perf_counter() - start_s)
+    shortest = torch.tensor(seconds[1:], dtype=torch.float64)
+    dist.all_reduce(shortest, dist.ReduceOp.MIN)
+    return statistics.median(shortest.tolist())
 
 
 def _agreed(seconds: list[float]) -> float:
