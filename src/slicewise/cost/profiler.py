@@ -219,7 +219,7 @@ def _after_compute(collective: Callable[[], object], effort: Effort) -> float:
         seconds.append(time.perf_counter() - start_s)
     shortest = torch.tensor(seconds[1:], dtype=torch.float64)
     dist.all_reduce(shortest, dist.ReduceOp.MIN)
-    return statistics.median(shortest.tolist())
+    return float(np.median(shortest.numpy()))
 
 
 def _agreed(seconds: list[float]) -> float:

@@ -56,9 +56,8 @@ class Weights:
             self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
 
     def wrap(self, name: str, local: Tensor) -> DTensor:
-        """A gradient that lies as the weight does."""
-        parameter = self.parameters[name]
-        return _dtensor(local, self.device_mesh, self.layouts[name], parameter.shape, parameter.stride())
+        """A gradient that lies as the weight does. Made as FSDP2 makes it: `from_local` costs 70 us a weight and step."""
+        return DTensor(local, self.parameters[name]._spec, requires_grad=False)  # type: ignore[attr-defined]
 
     def _facade(self, whole: Tensor, layout: Layout) -> DTensor:
         whole = whole.contiguous()
