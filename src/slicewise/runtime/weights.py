@@ -56,7 +56,7 @@ class Weights:
             self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
 
     def wrap(self, name: str, local: Tensor) -> DTensor:
-        """A gradient that lies as the weight does. Made as FSDP2 makes it: `from_local` costs 70 us a weight and step."""
+        """A gradient that lies as the weight does, made as FSDP2 makes it: `from_local` takes 70 us."""
         return DTensor(local, self.parameters[name]._spec, requires_grad=False)  # type: ignore[attr-defined]
 
     def _facade(self, whole: Tensor, layout: Layout) -> DTensor:
