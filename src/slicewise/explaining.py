@@ -49,8 +49,11 @@ class Explanation:
         )
 
 
-def explain(model: CostModel, slicings: Mapping[str, Slicing]) -> Explanation:
-    """Compare with data parallelism, or with the best other strategy where the batch does not allow it."""
+def explain(model: CostModel, slicings: Mapping[str, Slicing], *, per_layer: bool = False) -> Explanation:
+    """Compare with data parallelism, or with the best other strategy where the batch does not allow it.
+
+    Neighbours that are sliced alike are one stretch, unless each layer is asked for.
+    """
     reason = ""
     try:
         reference, reference_slicings = "data", data(model)
@@ -70,7 +73,11 @@ def explain(model: CostModel, slicings: Mapping[str, Slicing]) -> Explanation:
             reference=reference_costs[name],
         )
         before = stretches[-1] if stretches else None
-        if before and (before.slicing, before.reference_slicing) == (now.slicing, now.reference_slicing):
+        if (
+            not per_layer
+            and before
+            and (before.slicing, before.reference_slicing) == (now.slicing, now.reference_slicing)
+        ):
             stretches[-1] = Comparison(
                 layers=before.layers + now.layers,
                 slicing=now.slicing,

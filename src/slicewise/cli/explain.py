@@ -11,6 +11,9 @@ HELP = "show what each layer's slicing costs and saves against data parallelism"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", type=Path, help="a plan file, edited or not")
+    parser.add_argument(
+        "--per-layer", action="store_true", help="a row for every layer, not for stretches sliced alike"
+    )
     add_json(parser)
 
 
@@ -25,7 +28,7 @@ def main(options: argparse.Namespace) -> int:
     cluster = load_cluster(plan.cluster).with_devices(plan.devices)
     graph = load_graph(plan.model, plan.input_shape).with_batch(plan.batch)
     plan.check(graph, cluster.mesh)
-    explanation = explain(CostModel(graph, cluster), plan.slicings)
+    explanation = explain(CostModel(graph, cluster), plan.slicings, per_layer=options.per_layer)
     if options.json:
         print_json(
             {

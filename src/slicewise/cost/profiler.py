@@ -23,7 +23,7 @@ from slicewise.runtime.devices import synchronize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long to look. The quick one takes seconds and is good to some 20 %."""
+    """How long to look."""
 
     repeats: int
     message_bytes: tuple[int, ...]
