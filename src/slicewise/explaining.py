@@ -8,7 +8,8 @@ from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.partition.layout import Slicing
 from slicewise.plans import spelled
-from slicewise.search.baselines import BASELINES, data
+from slicewise.search.baselines import data
+from slicewise.search.planner import baseline_slicings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +92,6 @@ def explain(model: CostModel, slicings: Mapping[str, Slicing], *, per_layer: boo
 
 
 def _best_baseline(model: CostModel) -> tuple[str, dict[str, Slicing]]:
-    found: dict[str, dict[str, Slicing]] = {}
-    for name, build in BASELINES.items():
-        try:
-            found[name] = build(model)
-        except InfeasibleError:
-            continue
+    found, _ = baseline_slicings(model)
     best = min(found, key=lambda name: sum(cost.total_s for cost in model.plan_costs(found[name]).values()))
     return best, found[best]

@@ -78,7 +78,8 @@ def describe(
 def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, object]:
     """The predicted step, under the names of the JSON."""
     total = sum(model.plan_costs(slicings).values(), Cost())
-    simulated_s = simulate(model, slicings).seconds
+    timeline = simulate(model, slicings)
+    simulated_s = timeline.seconds
     return {
         "iteration_s": simulated_s,
         "additive_s": total.total_s,
@@ -88,6 +89,7 @@ def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, ob
         "halo_s": total.halo_s,
         "reduce_s": total.reduce_s,
         "sync_s": total.sync_s,
+        "exposed_sync_s": timeline.exposed_sync_s,
         "update_s": total.update_s,
         "samples_per_s": model.graph.batch / simulated_s,
         "bytes_moved": total.bytes_moved,

@@ -57,10 +57,14 @@ def compare(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], m
     scale = max((float(gradient.abs().max()) for gradient in truth.values() if gradient is not None), default=1.0)
     return Difference(
         output=relative(output.detach(), wanted.detach()),
-        gradient=max(
-            float((gradients[name] - gradient).abs().max()) / scale
-            for name, gradient in truth.items()
-            if gradient is not None
+        gradient=float(  # a tensor's max passes NaN on, Python's may not
+            torch.stack(
+                [
+                    (gradients[name] - gradient).abs().max() / scale
+                    for name, gradient in truth.items()
+                    if gradient is not None
+                ]
+            ).max()
         ),
     )
 

@@ -7,14 +7,21 @@ import torch.distributed as dist
 from torch import nn
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel
 from slicewise.errors import PlanError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
+from slicewise.planning import describe
 from slicewise.plans import Plan
 from slicewise.runtime.clock import Clock, running
+from slicewise.runtime.counting import CountCollectives
+from slicewise.runtime.gradient_sync import GradientSync
 from slicewise.runtime.parallel import parallelize
 from slicewise.runtime.sliced_module import SlicedModule
+from slicewise.validate.numerics import check_numerics
+from tests.builders import machine
 from tests.distributed.world import World
 
 
@@ -67,6 +74,33 @@ def test_an_opaque_random_layer_agrees_between_ranks_and_rests_in_eval(pair: Wor
 
 def test_ranks_record_the_same_spans_even_where_only_some_cut_their_input(pair: World) -> None:
     assert pair.run(_spans) == [["halo"] * 3, ["halo"] * 3]  # two forward, one backward
+
+
+def test_freezing_a_weight_after_parallelize_is_refused(pair: World) -> None:
+    assert "first.weight: requires_grad has changed; freeze weights before parallelize" in pair.run(_freeze_late)
+
+
+def test_gradients_that_somebody_keeps_are_not_overwritten(pair: World) -> None:
+    assert pair.run(_kept_gradients)
+
+
+def test_the_output_can_be_changed_in_place_and_state_keeps_the_models_own_names(pair: World) -> None:
+    assert pair.run(_own_names) == ["linear.weight", "linear.bias"]
+
+
+def test_a_dropout_that_is_off_in_training_stays_off(pair: World) -> None:
+    assert pair.run(_dropout_off) == 1.0
+
+
+def test_frozen_weights_are_neither_predicted_nor_sent(pair: World) -> None:
+    predicted, counted = pair.run(_frozen_bytes)
+    assert counted == predicted > 0
+
+
+def test_the_check_fails_on_gradients_that_are_not_numbers(pair: World) -> None:
+    passed, worst = pair.run(_poisoned_check)
+    assert not passed
+    assert worst == "0.weight"
 
 
 class _TwoHeads(nn.Module):
@@ -160,6 +194,98 @@ def _spans() -> list[list[str]]:
     lists: list[list[str]] = [[], []]
     dist.all_gather_object(lists, halos)
     return lists
+
+
+def _freeze_late() -> str:
+    net, _ = _two_heads()
+    dict(net.named_parameters())["first.weight"].requires_grad_(False)
+    try:
+        net(torch.zeros(2, 4))
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
+def _kept_gradients() -> bool:
+    net, _ = _two_heads()
+    net(torch.ones(2, 4))[1].sum().backward()
+    kept = [p.grad.to_local() for p in net.parameters() if p.grad is not None]  # type: ignore[attr-defined]
+    before = [gradient.clone() for gradient in kept]
+    net.zero_grad()
+    net(torch.full((2, 4), 7.0))[1].sum().backward()
+    return all(torch.equal(*pair) for pair in zip(before, kept, strict=True))
+
+
+class _WithTable(nn.Module):
+    table: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("table", torch.ones(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.linear(x)
+        return y
+
+
+def _sliced(model: nn.Module, *shape: int) -> SlicedModule:
+    graph = capture(model, torch.zeros(4, *shape))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    return SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
+
+
+def _own_names() -> list[str]:
+    net = _sliced(_WithTable(), 4)
+    y = net(torch.ones(2, 4))
+    y /= 2
+    y.sum().backward()
+    return list(net.state_dict())
+
+
+class _DropoutOff(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(self.scale(x), 0.5, training=False)
+
+
+def _dropout_off() -> float:
+    model = _DropoutOff()
+    nn.init.ones_(model.scale.weight)
+    return float((_sliced(model, 4)(torch.ones(2, 4)) == 4).float().mean())
+
+
+def _frozen_bytes() -> tuple[int, int]:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    model[0].requires_grad_(False)
+    graph = capture(model, torch.zeros(4, 4))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    predicted = sum(CostModel(graph, machine(2)).plan_costs(slicings).values(), Cost()).bytes_moved
+    net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
+    with CountCollectives() as counted:
+        net(torch.ones(2, 4)).sum().backward()
+    return predicted, round(2 * counted.sent_bytes)
+
+
+def _poisoned_check() -> tuple[bool, str]:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    graph = capture(model, torch.zeros(4, 4), name="poisoned")
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    plan = describe(CostModel(graph, machine(2)), slicings)
+    honest = GradientSync._hand_out
+
+    def poison(self: GradientSync, name: str, gradient: torch.Tensor) -> None:
+        honest(self, name, gradient * float("nan") if name == "0.weight" else gradient)
+
+    GradientSync._hand_out = poison  # type: ignore[method-assign]
+    try:
+        check = check_numerics(model, graph, plan)
+    finally:
+        GradientSync._hand_out = honest  # type: ignore[method-assign]
+    return check.passed, check.worst
 
 
 def _refusal(devices: int, layer: str) -> str:

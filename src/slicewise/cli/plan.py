@@ -27,9 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
+    from slicewise.errors import RequestError
     from slicewise.graph.sources import load_graph
     from slicewise.planning import baseline_plan, plan
 
+    for path in (options.output, options.figure):
+        if path and not path.parent.is_dir():
+            raise RequestError(f"cannot write {path}: {path.parent} is not a folder")
     cluster = load_cluster(options.cluster)
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
     batch = options.batch or 32 * cluster.devices

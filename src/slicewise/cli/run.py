@@ -57,7 +57,8 @@ def _rank(options: argparse.Namespace, plan: "Plan") -> int:
         seed=options.seed,
     )
     result = run_rank(request, device)
-    passed = result.get("check", {}).get("passed", True) and result["bytes_moved"] == result["predicted"]["bytes_moved"]
+    as_predicted = result["predicted"].get("bytes_moved") in (None, result["bytes_moved"])
+    passed = result.get("check", {}).get("passed", True) and as_predicted
     if dist.get_rank() == 0:
         if options.json:
             print_json(result)

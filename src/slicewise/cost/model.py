@@ -23,6 +23,7 @@ from slicewise.partition.layout import (
     layouts,
     partial_axes,
     replace_axes,
+    statistics_axes,
 )
 from slicewise.partition.layout import Shard as ShardPlacement
 from slicewise.partition.parts import boxes, held_items, largest
@@ -192,7 +193,7 @@ class CostModel:
 
     def sync_traffic(self, layer: Layer, index: int, placed: LayerLayouts) -> Traffic:
         """The all-reduce of one weight's gradient; only the first weight pays latency, the others share its bucket."""
-        if not placed.sync_axes:
+        if not placed.sync_axes or not layer.weights[index].trained:
             return Traffic(0.0, 0)
         shape, layout = layer.weights[index].shape, placed.weights[index]
         message_bytes = prod(largest(shape, layout, self.cluster.mesh)) * ITEM_BYTES
@@ -206,8 +207,3 @@ class CostModel:
         ranks = self.cluster.mesh.group_size(axes)
         rounds = 2 if op is Op.ALL_REDUCE else 1
         return rounds * (ranks - 1) * items_of_all_ranks * ITEM_BYTES // ranks
-
-
-def statistics_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
-    """The axes over which a norm's statistics must be merged."""
-    return tuple(axis for axis, dim in enumerate(slicing) if dim in layer.statistics)

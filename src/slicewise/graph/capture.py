@@ -19,6 +19,10 @@ from slicewise.graph.operators import RULES, Call, Meaning
 Sample = torch.Tensor | tuple[torch.Tensor, ...]
 
 
+# Captured with this many samples: a prime that no layer is wide, so that its multiples are the batch's doing.
+PROBE_BATCH = 211
+
+
 class OpaqueLayerWarning(UserWarning):
     """A layer that slicewise cannot slice: it is replicated, which is correct but saves nothing."""
 
@@ -31,9 +35,13 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
     ['input', '0', '1', 'output']
     """
     samples = sample if isinstance(sample, tuple) else (sample,)
-    training = model.training
+    batch = samples[0].shape[0]
+    modes = {module: module.training for module in model.modules()}
+    if not model.training:
+        model.train()  # a model in training mode keeps the modes of its parts: a frozen norm stays frozen
+    probes = tuple(x.new_zeros(PROBE_BATCH, *x.shape[1:]) if x.shape[:1] == (batch,) else x for x in samples)
     try:
-        program = torch.export.export(model.train(), samples)
+        program = torch.export.export(model, probes)
     except Exception as error:
         first_line = str(error).strip().split("\n")[0]
         raise GraphError(
@@ -41,14 +49,18 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
             "make forward() free of branches on tensor values, or pass the part of the model that is"
         ) from error
     finally:
-        model.train(training)
-    return LayerGraph(name=name, layers=tuple(_with_forks(_Tracer(program).layers())))
+        for module, mode in modes.items():
+            module.training = mode
+    trained = {weight for weight, parameter in model.named_parameters() if parameter.requires_grad}
+    layers = tuple(_with_forks(_Tracer(program, trained).layers()))
+    return LayerGraph(name=name, layers=layers).with_batch(batch)
 
 
 class _Tracer:
     """Walks the exported graph once, in execution order."""
 
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, trained: set[str]) -> None:
+        self.trained = trained
         self.graph = program.graph
         signature = program.graph_signature
         self.weights = dict(signature.inputs_to_parameters)
@@ -125,6 +137,8 @@ class _Tracer:
         name = self._unique(_module_path(node))
         if meaning is None:
             meaning = self._opaque(name, node, call)
+        if meaning.kind is Kind.OPAQUE:
+            arguments = {key: _batch_references(value) for key, value in arguments.items()}
         options: dict[str, Any] = {"op": _functional_name(node), "arguments": arguments}
         if in_place:
             options["in_place"] = True
@@ -139,23 +153,26 @@ class _Tracer:
             shape=call.shape,
             dims=meaning.dims,
             weights=tuple(
-                Weight(name=weight, shape=shape, dims=dims)
+                Weight(name=weight, shape=shape, dims=dims, trained=weight in self.trained)
                 for (weight, shape), dims in zip(weights, meaning.weight_dims, strict=True)
             ),
             windows=meaning.windows or {},
             options=options,
             groups=meaning.groups,
         )
+        _check_batch(layer)
         self._record(node, layer, meaning.letters)
         if in_place and isinstance(node.args[0], fx.Node):
             self.source[node.args[0].name] = name
         return layer
 
     def _opaque(self, name: str, node: fx.Node, call: Call) -> Meaning:
-        held = units.amount(4 * node.meta["val"].numel(), "B")
+        items = node.meta["val"].numel()
+        per_sample = items % PROBE_BATCH == 0
+        held = units.amount(4 * (items // PROBE_BATCH if per_sample else items), "B") + " per sample" * per_sample
         warnings.warn(
             f"{name}: slicewise does not know how to slice {node.target}; the layer is replicated and each device "
-            f"holds all {held} of its output",
+            f"holds all of its output, {held}",
             OpaqueLayerWarning,
             stacklevel=5,
         )
@@ -183,6 +200,8 @@ class _Tracer:
                     return {"weight": self.weights[value.name]}
                 if value.name in self.buffers:
                     return {"buffer": self.buffers[value.name]}
+                if value.name not in self.source:
+                    raise GraphError(f"{node.name} reads a constant tensor; make it a buffer (register_buffer)")
                 inputs.append(self.source[value.name])
                 return {"input": len(inputs) - 1}
             if isinstance(value, (list, tuple)):
@@ -211,6 +230,25 @@ class _Tracer:
     def _unique(self, name: str) -> str:
         self.names[name] += 1
         return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
+
+
+def _check_batch(layer: Layer) -> None:
+    """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
+    for letter, size in zip(layer.dims, layer.shape, strict=True):
+        if size % PROBE_BATCH == 0 and letter not in (Dim.N, BATCH):
+            raise GraphError(
+                f"{layer.name}: a dim of size {size} mixes the batch with other dims, which slicewise cannot follow; "
+                "keep the batch in a dim of its own"
+            )
+
+
+def _batch_references(value: Any) -> Any:
+    """Numbers that are the batch's doing, in an operator nobody taught us, by reference: they change with the batch."""
+    if isinstance(value, list):
+        return [_batch_references(item) for item in value]
+    if type(value) is int and value and value % PROBE_BATCH == 0:
+        return {"batch": value // PROBE_BATCH}
+    return value
 
 
 def _operator_name(node: fx.Node) -> tuple[str, bool]:

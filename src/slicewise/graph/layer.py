@@ -36,6 +36,7 @@ class Weight:
     name: str
     shape: tuple[int, ...]
     dims: str
+    trained: bool = True
 
     @property
     def size(self) -> int:

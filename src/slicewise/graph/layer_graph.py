@@ -69,10 +69,10 @@ class LayerGraph:
 
     @cached_property
     def gradients(self) -> frozenset[str]:
-        """Layers whose output needs a gradient: some weight stands at or before them."""
+        """Layers whose output needs a gradient: some trained weight stands at or before them."""
         needing: set[str] = set()
         for layer in self.layers:
-            if layer.weights or any(source in needing for source in layer.inputs):
+            if any(weight.trained for weight in layer.weights) or any(source in needing for source in layer.inputs):
                 needing.add(layer.name)
         return frozenset(needing)
 
@@ -153,7 +153,8 @@ def _layer(fields: dict[str, Any]) -> Layer:
         shape=tuple(fields["shape"]),
         dims=fields["dims"],
         weights=tuple(
-            Weight(name=item["name"], shape=tuple(item["shape"]), dims=item["dims"]) for item in fields["weights"]
+            Weight(name=item["name"], shape=tuple(item["shape"]), dims=item["dims"], trained=item["trained"])
+            for item in fields["weights"]
         ),
         windows={Dim(dim): Window(**window) for dim, window in fields["windows"].items()},
         options=fields["options"],

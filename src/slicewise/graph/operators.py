@@ -59,7 +59,7 @@ def convolution(call: Call) -> Meaning | None:
         return None
     shape, weight = call.input_shapes[0], call.weight_shapes[0]
     count = len(weight) - 2
-    if len(shape) != count + 2 or isinstance(call.arguments["padding"], str):
+    if not _batched(call) or len(shape) != count + 2 or isinstance(call.arguments["padding"], str):
         return None
     transposed = "transpose" in call.operator
     groups = call.arguments["groups"]
@@ -108,7 +108,7 @@ def linear(call: Call) -> Meaning | None:
 @rule("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 def pooling(call: Call) -> Meaning | None:
     count = int(call.operator[-2])
-    if len(call.shape) != count + 2:
+    if not _batched(call) or len(call.shape) != count + 2:
         return None
     arguments = call.arguments
     kernel = arguments["kernel_size"]
@@ -130,7 +130,7 @@ def pooling(call: Call) -> Meaning | None:
 @rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 def adaptive_pooling(call: Call) -> Meaning | None:
     count = int(call.operator[-2])
-    if len(call.shape) != count + 2:
+    if not _batched(call) or len(call.shape) != count + 2:
         return None
     windows = {}
     for letter, size, parts in zip(space_letters(count), call.input_shapes[0][2:], call.shape[2:], strict=True):
@@ -233,6 +233,11 @@ def _reads_only_inputs(call: Call) -> bool:
     operands = list(call.arguments.values())
     operands += [item for operand in operands if isinstance(operand, list) for item in operand]
     return all("input" in operand for operand in operands if isinstance(operand, dict))
+
+
+def _batched(call: Call) -> bool:
+    """Whether dim 0 of the input is the batch, and nothing else."""
+    return call.input_letters[0][:1] in (Dim.N, BATCH)
 
 
 def _at(value: int | list[int], position: int) -> int:

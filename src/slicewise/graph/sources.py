@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
         saved = LayerGraph.load(Path(model))
         if input_shape not in (None, saved.inputs[0].shape[1:]):
             raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
-        return saved
+        # a graph captured under a name that finds the model keeps it, so that its plans can be run
+        return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
     import torch
 
     from slicewise.graph.capture import capture
@@ -48,13 +50,21 @@ def build_model(model: str, input_shape: tuple[int, ...] | None = None) -> "tupl
     """The module itself and the shape of one sample."""
     from slicewise.graph.zoo import ZOO
 
+    if model.endswith(".json"):
+        raise RequestError(f"{model} is a saved graph, which has no weights to run; plan the model itself")
     if model in ZOO:
         return ZOO[model].build(), input_shape or ZOO[model].input_shape
     place, _, name = model.rpartition(":")
     if not place:
         raise UnknownName("model", model, ZOO, ", a saved graph (.json), or path/file.py:factory")
-    made = _factory(place, name)()
+    try:
+        made = _factory(place, name)()
+    except (GraphError, MemoryError):
+        raise
+    except Exception as error:
+        raise GraphError(f"{model} failed: {type(error).__name__}: {error}") from error
     module, sample = made if isinstance(made, tuple) else (made, None)
+    sample = sample[0] if isinstance(sample, tuple) else sample
     shape = input_shape or (tuple(sample.shape[1:]) if sample is not None else None)
     if shape is None:
         raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")

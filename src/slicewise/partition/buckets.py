@@ -56,8 +56,8 @@ def buckets(
         )
 
     for name in reversed(held):
-        axes = held[name][2]
-        if not axes:
+        weight, _, axes = held[name]
+        if not axes or not weight.trained:
             continue
         filled = sum(sizes[other] for other in open_buckets.get(axes, []))
         if filled and filled + sizes[name] > capacity:

@@ -72,6 +72,11 @@ def sync_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
     return tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim not in sharding)
 
 
+def statistics_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
+    """The axes over which a norm's statistics must be merged."""
+    return tuple(axis for axis, dim in enumerate(slicing) if dim in layer.statistics)
+
+
 def _layout(dims: str, slicing: Slicing, absent: Placement) -> Layout:
     return tuple(REPLICATE if dim is None else _SHARDS[dims.index(dim)] if dim in dims else absent for dim in slicing)
 

@@ -88,14 +88,15 @@ def _draw_strategies(plan: Plan, axes: "Axes") -> None:
     names = list(reversed(possible))
     left = [0.0] * len(names)
     for term, colour in TERM_COLOURS.items():
-        widths = [1e3 * possible[name][f"{term}_s"] for name in names]
+        key = "exposed_sync_s" if term == "sync" else f"{term}_s"
+        widths = [1e3 * possible[name][key] for name in names]
         axes.barh(names, widths, left=left, color=colour, label=term)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for row, (name, end) in enumerate(zip(names, left, strict=True)):
         moved = possible[name]["bytes_moved"] / 1e9
         axes.text(end, row, f"  {end:.1f} ms, {moved:.2f} GB sent", va="center", fontsize=8)
     axes.set_xlim(0, 1.22 * max(left))
-    axes.set_title("predicted milliseconds per step, by term (nothing overlapped)", fontsize=9, loc="left")
+    axes.set_title("predicted milliseconds per step, by term (sync: what is not hidden)", fontsize=9, loc="left")
     axes.legend(
         fontsize=7, ncols=6, columnspacing=1, handlelength=1.2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False
     )

@@ -163,33 +163,30 @@ def show_run(result: Mapping[str, Any]) -> None:
     if check:
         verdict = "[green]equal[/]" if check["passed"] else "[red]NOT EQUAL[/]"
         out.print(
-            f"check ({check['note']}): loss and all {check['tensors'] - 1} gradients {verdict} to one device; "
+            f"check ({check['note']}): loss and all {check['gradients']} gradients {verdict} to one device; "
             f"largest relative difference {check['max_relative_error']:.1e} ({check['worst']}), "
             f"allowed {check['tolerance']:.0e}",
             highlight=False,
         )
-    predicted = result["predicted"]
+    predicted, step = result["predicted"], result["iteration_s"]
     table = _table("per step", "predicted", "measured", "predicted / measured")
-    step = result["iteration_s"]
-    exposed_s = predicted["simulated_s"] - sum(predicted[f"{term}_s"] for term in TERMS if term != "sync")
-    rows = [(term, predicted[f"{term}_s"], result[f"{term}_s"]) for term in TERMS if term != "sync"]
-    rows += [
-        ("sync (not hidden)", max(exposed_s, 0.0), result["sync_s"]),
-        ("step", predicted["iteration_s"], step["median"]),
-    ]
-    for name, expected, measured in rows:
-        if expected < 1e-7 and measured < 1e-7:
+    names = {f"{term}_s": term for term in TERMS if term != "sync"} | {"exposed_sync_s": "sync (not hidden)"}
+    measured = {**result, "exposed_sync_s": result["sync_s"], "iteration_s": step["median"]}
+    for key, name in (names | {"iteration_s": "step"}).items():
+        expected = predicted.get(key)
+        if max(expected or 0.0, measured[key]) < 1e-7:
             continue
-        ratio = f"{expected / measured:.2f}" if measured > 1e-7 else ""
-        table.add_row(name, seconds(expected), seconds(measured), ratio, style="bold" if name == "step" else None)
+        ratio = f"{expected / measured[key]:.2f}" if expected is not None and measured[key] > 1e-7 else ""
+        told = "" if expected is None else seconds(expected)
+        table.add_row(name, told, seconds(measured[key]), ratio, style="bold" if name == "step" else None)
     out.print(table)
-    same = result["bytes_moved"] == predicted["bytes_moved"]
     collectives = ", ".join(f"{count} {name}" for name, count in result["collectives"].items()) or "none"
-    out.print(
-        f"bytes sent by all ranks: predicted {predicted['bytes_moved']:,}, counted {result['bytes_moved']:,} "
-        f"({'[green]equal[/]' if same else '[red]NOT EQUAL[/]'}); collectives: {collectives}",
-        highlight=False,
-    )
+    if predicted:
+        same = "[green]equal[/]" if result["bytes_moved"] == predicted["bytes_moved"] else "[red]NOT EQUAL[/]"
+        verdict = f"predicted {predicted['bytes_moved']:,}, counted {result['bytes_moved']:,} ({same})"
+    else:
+        verdict = f"counted {result['bytes_moved']:,} (no prediction: the plan's cluster is not known here)"
+    out.print(f"bytes sent by all ranks: {verdict}; collectives: {collectives}", highlight=False)
     if "ddp" in result:
         speedup = result["ddp"]["speedup"]
         out.print(

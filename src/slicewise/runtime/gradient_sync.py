@@ -29,7 +29,6 @@ class _Filling:
 
     names: tuple[str, ...]  # of the weights that are trained
     group: dist.ProcessGroup | None
-    flat: Tensor | None = None  # reused from step to step while nobody else holds it
     parts: dict[str, Tensor] = field(default_factory=dict)
     work: dist.Work | None = None
 
@@ -78,23 +77,13 @@ class GradientSync:
             (name,) = filling.names
             filling.parts[name] = flat = filling.parts[name].contiguous()
         else:
-            flat = self._flat(filling)
+            first = filling.parts[filling.names[0]]
+            flat = first.new_empty(sum(part.numel() for part in filling.parts.values()))
             views = flat.split([filling.parts[name].numel() for name in filling.names])
             for name, view in zip(filling.names, views, strict=True):
                 part = filling.parts[name]
                 filling.parts[name] = view.view(part.shape).copy_(part)
         filling.work = dist.all_reduce(flat, group=filling.group, async_op=True)
-
-    def _flat(self, filling: _Filling) -> Tensor:
-        """The bucket's buffer, or a fresh one while last step's gradients still live in it."""
-        held = any(self._weights.parameters[name].grad is not None for name in filling.names)
-        if filling.flat is not None and not held:
-            return filling.flat
-        first = next(iter(filling.parts.values()))
-        fresh = first.new_empty(sum(part.numel() for part in filling.parts.values()))
-        if filling.flat is None:
-            filling.flat = fresh
-        return fresh
 
     def _finish(self) -> None:
         for filling in self._fillings[self._launched :]:

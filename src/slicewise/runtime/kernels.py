@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slicewise.cost.model import statistics_axes
-from slicewise.graph.dims import Dim
+from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.layer import Kind, Layer
-from slicewise.partition.layout import Slicing, layouts
+from slicewise.partition.layout import Slicing, layouts, statistics_axes
 from slicewise.partition.parts import box, boxes
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.halo import Join, compile_join, on_joined
@@ -69,17 +68,27 @@ def _plain(layer: Layer, context: Context) -> Kernel:
 def _opaque(layer: Layer, context: Context) -> Kernel:
     """An operator nobody taught us: the same on every rank, random numbers included; it is told the mode."""
     stream = _stream(layer.name, 0)
-    arguments = dict(layer.options["arguments"])
+    arguments = {name: _sized(value, layer) for name, value in layer.options["arguments"].items()}
     modes = [name for name in ("train", "training") if name in arguments]
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
-        now = {**arguments, **dict.fromkeys(modes, context.training())}
+        now = {**arguments, **{name: arguments[name] and context.training() for name in modes}}
         call = _plain(replace(layer, options={**layer.options, "arguments": now}), context)
         with torch.random.fork_rng():
             torch.manual_seed(context.generator(stream).initial_seed())
             return call(inputs)
 
     return kernel
+
+
+def _sized(value: Any, layer: Layer) -> Any:
+    """References to the batch -> numbers."""
+    if isinstance(value, list):
+        return [_sized(item, layer) for item in value]
+    if isinstance(value, dict) and "batch" in value:
+        tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
+        return value["batch"] * next(shape[0] for dims, shape in tensors if dims[:1] == BATCH)
+    return value
 
 
 def _linear(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -162,13 +171,14 @@ def _norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     arguments = layer.options["arguments"]
     batch_norm = _operator_name(layer) == "batch_norm"
     axes = statistics_axes(layer, slicing)
+    in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
     operator = _operator(layer)
     statistics = _statistics(layer, slicing, axes, context) if axes else None
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         named = dict(zip(arguments, _resolve(list(arguments.values()), inputs, context), strict=True))
         x, mean, variance = named["input"], named["running_mean"], named["running_var"]
-        training = context.training() or mean is None or not batch_norm
+        training = (context.training() and in_training) or mean is None or not batch_norm
         if training and mean is not None:
             _count_batch(arguments, context)
         if statistics is None or not training:
@@ -206,7 +216,8 @@ def _count_batch(arguments: Mapping[str, Any], context: Context) -> None:
 
 def _dropout(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     """Masks differ between slices and agree where ranks repeat the same work."""
-    probability = float(layer.options["arguments"]["p"])
+    arguments = layer.options["arguments"]
+    probability = float(arguments["p"]) if arguments["train"] else 0.0
     groups = context.groups
     stream = 0
     for axis, dim in enumerate(slicing):

@@ -1,6 +1,7 @@
 """Start one process per rank on this host, as torchrun would, and bring all down when one fails."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,10 +28,13 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         port = _port()
         processes = [_start(arguments, rank, ranks, port, Path(folder)) for rank in range(ranks)]
+        # ended from outside: take the ranks along
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             failed = _first_failure(processes)
         finally:
             _stop(processes)
+            signal.signal(signal.SIGTERM, before)
         if failed is None:
             return max(process.returncode for process in processes)
         reason = Path(folder) / f"{failed}"

@@ -105,29 +105,35 @@ def alternate(contenders: list[Contender], iterations: int, warm_up: int) -> dic
     return steps
 
 
-def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
+def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     """Medians of one contender; the rank that takes longest sets the pace."""
     totals = _slowest([step.total_s for step in steps])
-    by_term = [_moving(step.spans) for step in steps]
-    terms = {term: statistics.median(step[term] for step in by_term) for term in TERMS}
-    update_s = statistics.median(step.update_s for step in steps)
-    median_s = statistics.median(totals)
-    communication_s = sum(terms.values())
     return {
         "iteration_s": {
-            "median": median_s,
+            "median": statistics.median(totals),
             "p10": float(np.percentile(totals, 10)),
             "p90": float(np.percentile(totals, 90)),
         },
-        "compute_s": median_s - communication_s - update_s,
-        "communication_s": communication_s,
-        **{f"{term}_s": seconds for term, seconds in terms.items()},
-        "update_s": update_s,
+        "update_s": statistics.median(_slowest([step.update_s for step in steps])),
         "losses": [contender.loss_scale * loss for loss in _sum_over_ranks([step.loss for step in steps])],
     }
 
 
-TERMS = ("transfer", "halo", "reduce", "sync")
+def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
+    """The steps, and where their time goes: what is not communication or update is compute."""
+    result = whole_steps(contender, steps)
+    by_term = [_moving(step.spans) for step in steps]
+    terms = {term: statistics.median(step[term] for step in by_term) for term in MOVING}
+    communication_s = sum(terms.values())
+    return {
+        **result,
+        "compute_s": result["iteration_s"]["median"] - communication_s - result["update_s"],
+        "communication_s": communication_s,
+        **{f"{term}_s": seconds for term, seconds in terms.items()},
+    }
+
+
+MOVING = ("transfer", "halo", "reduce", "sync")
 
 
 def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
@@ -137,7 +143,7 @@ def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
     """
     shortest = torch.tensor([span.stop_s - span.start_s for span in spans], dtype=torch.float64, device=rank_device())
     dist.all_reduce(shortest, dist.ReduceOp.MIN)
-    totals = dict.fromkeys(TERMS, 0.0)
+    totals = dict.fromkeys(MOVING, 0.0)
     for span, seconds in zip(spans, shortest.tolist(), strict=True):
         totals[span.term] += seconds
     return totals

@@ -57,8 +57,9 @@ class SlicedModule(Names):
         self._groups = Groups(mesh, dist.get_rank())
         self._device_mesh = self._groups.device_mesh(device.type)
         self._weights = Weights(model, graph, slicings, self._groups, self._device_mesh)
+        kept = set(model.state_dict())
         for name, tensor in (*self._weights.parameters.items(), *self._weights.buffers.items()):
-            self.register(name, tensor)
+            self.register(name, tensor, persistent=name in kept)
         self._context = Context(
             groups=self._groups,
             tensors={**self._weights.leaves, **self._weights.local_buffers},
@@ -78,6 +79,7 @@ class SlicedModule(Names):
             raise PlanError(f"{self._graph.name} takes {len(self._graph.inputs)} inputs (got {len(inputs)})")
         if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
+        self._weights.check_frozen()
         for x, layer in zip(inputs, self._graph.inputs, strict=True):
             if x.shape[1:] != layer.shape[1:]:
                 raise PlanError(
@@ -187,7 +189,7 @@ class _Averaged(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, local: Tensor, ranks: int) -> Tensor:
         ctx.ranks = ranks
-        return local.view_as(local)
+        return local.clone()  # a view could not be changed in place
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:

@@ -15,6 +15,7 @@ from torch.distributed.tensor import Replicate as TorchReplicate
 from torch.distributed.tensor import Shard as TorchShard
 from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 
+from slicewise.errors import PlanError
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import weight_layouts
@@ -54,6 +55,12 @@ class Weights:
         for name, buffer in model.named_buffers():
             facade = self._facade(buffer, buffer_layouts.get(name, whole))
             self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
+
+    def check_frozen(self) -> None:
+        """The leaves are what is trained: freezing a weight here would go unnoticed."""
+        for name, parameter in self.parameters.items():
+            if parameter.requires_grad != self.leaves[name].requires_grad:
+                raise PlanError(f"{name}: requires_grad has changed; freeze weights before parallelize")
 
     def wrap(self, name: str, local: Tensor) -> DTensor:
         """A gradient that lies as the weight does, made as FSDP2 makes it: `from_local` takes 70 us."""
@@ -102,15 +109,17 @@ def _buffer_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Itera
 class Names(nn.Module):
     """A tree of empty modules that gives tensors their dotted names in `named_parameters` and `state_dict`."""
 
-    def register(self, name: str, tensor: Tensor) -> None:
+    def register(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         head, _, rest = name.partition(".")
+        if head not in self._modules and hasattr(self, head):
+            raise PlanError(f"a part of the model is called {head!r}, which a sliced network needs itself; rename it")
         if rest:
             if head not in self._modules:
                 self.add_module(head, Names())
             child = self._modules[head]
             assert isinstance(child, Names)
-            child.register(rest, tensor)
+            child.register(rest, tensor, persistent)
         elif isinstance(tensor, nn.Parameter):
             self.register_parameter(head, tensor)
         else:
-            self.register_buffer(head, tensor)
+            self.register_buffer(head, tensor, persistent)

@@ -21,6 +21,7 @@ from slicewise.runtime.measure import (
     paired_ratio,
     sliced_contender,
     summary,
+    whole_steps,
 )
 from slicewise.validate.numerics import check_numerics
 
@@ -42,6 +43,12 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     model, _ = build_model(plan.model, plan.input_shape)
     model = model.to(device)
     graph = load_graph(plan.model, plan.input_shape)
+    classes = graph.outputs[0].shape[1:2]
+    if len(graph.inputs) != 1 or len(graph.outputs) != 1 or classes < (2,):
+        raise PlanError(
+            f"{plan.model}: `run` trains networks with one input and one output of two or more classes "
+            f"(got outputs {', '.join(str(output.shape) for output in graph.outputs)}); use parallelize in a script"
+        )
     result: dict[str, Any] = {
         "model": plan.model,
         "devices": plan.devices,
@@ -64,7 +71,7 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     result["predicted"] = _predicted(plan, graph)
     if request.compare_ddp:
         result["ddp"] = {
-            **summary(contenders[1], steps["ddp"]),
+            **whole_steps(contenders[1], steps["ddp"]),
             **count_step(contenders[1]),
             "speedup": paired_ratio(steps["ddp"], steps["slicewise"]),
         }
@@ -72,9 +79,9 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
 
 
 def _predicted(plan: Plan, graph: LayerGraph) -> dict[str, Any]:
-    """For the plan as it is now, edited or not, on the cluster as described now; as planned where that is gone."""
+    """For the plan as it is now, edited or not, on the cluster as described now; nothing where that is gone."""
     try:
         cluster = load_cluster(plan.cluster).with_devices(plan.devices)
     except RequestError:
-        return dict(plan.predicted)
+        return {}
     return predicted(CostModel(graph.with_batch(plan.batch), cluster), plan.slicings)

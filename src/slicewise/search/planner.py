@@ -53,6 +53,7 @@ def best_slicings(
     model: CostModel, space: Space, search: str, known: Mapping[str, Mapping[str, Slicing]]
 ) -> tuple[dict[str, Slicing], Certificate]:
     """The plan with the smallest additive cost in `space`, widened by the slicings of the `known` plans."""
+    solve = search_named(search)
     started = time.perf_counter()
     slicings, vectors = cost_layers(model, space, list(known.values()))
     costs = [sum(cost.total_s for cost in model.plan_costs(plan).values()) for plan in known.values()]
@@ -65,7 +66,7 @@ def best_slicings(
     tables_s = time.perf_counter() - started
     started = time.perf_counter()
     alive = undominated(problem)
-    solution = search_named(search)(problem.restricted(alive))
+    solution = solve(problem.restricted(alive))
     search_s = time.perf_counter() - started
     chosen = {
         layer.name: options[keep[pick]]

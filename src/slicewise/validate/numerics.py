@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import asdict, dataclass, replace
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ class Check:
     max_relative_error: float
     worst: str
     loss: float
-    tensors: int
+    gradients: int  # compared; frozen and unused weights have none
     batch: int
     note: str
 
@@ -61,7 +62,7 @@ def check_numerics(model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 
         with _NoDropout():
             expected = mean_loss(reference(samples.inputs), samples.targets)
         expected.backward()
-        errors = {"loss": abs(total.item() - expected.item()) / abs(expected.item())}
+        errors = {"loss": _difference(total, expected.detach()) / abs(expected.item())}
         wanted = {name: parameter.grad for name, parameter in reference.named_parameters()}
         largest = max(float(gradient.abs().max()) for gradient in wanted.values() if gradient is not None)
         for name, gradient in wanted.items():
@@ -73,7 +74,7 @@ def check_numerics(model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 
             max_relative_error=errors[worst],
             worst=worst,
             loss=expected.item(),
-            tensors=len(errors),
+            gradients=sum(gradient is not None for gradient in wanted.values()),
             batch=batch,
             note="float64, dropout off" + (f", batch {batch} of {plan.batch}" if batch != plan.batch else ""),
         )
@@ -85,8 +86,9 @@ def check_numerics(model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 
 def _difference(given: torch.Tensor | None, wanted: torch.Tensor | None) -> float:
     """Frozen and unused weights have no gradient on either side."""
     if given is None or wanted is None:
-        return 0.0 if given is wanted else float("inf")
-    return float((given - wanted).abs().max())
+        return 0.0 if given is wanted else inf
+    worst = float((given - wanted).abs().max())
+    return worst if isfinite(worst) else inf
 
 
 def _whole(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -6,9 +6,10 @@ from math import prod
 import pytest
 
 from slicewise.cost.compute import ITEM_BYTES, shard
-from slicewise.cost.model import CostModel, statistics_axes
+from slicewise.cost.model import CostModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import statistics_axes
 from tests.builders import DEVICE, Net, machine, residual_net, small_cnn
 
 PAIR = machine(2)

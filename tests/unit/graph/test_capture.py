@@ -123,7 +123,9 @@ def test_an_operator_nobody_taught_us_warns_and_is_replicated() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return torch.cumsum(self.conv(x), 1)
 
-    with pytest.warns(OpaqueLayerWarning, match=r"cumsum: slicewise does not know how to slice aten.cumsum.*2.05 kB"):
+    with pytest.warns(
+        OpaqueLayerWarning, match=r"cumsum: slicewise does not know how to slice aten.cumsum.*1.02 kB per sample"
+    ):
         graph = capture(Odd(), IMAGE)
     layer = graph["cumsum"]
     assert layer.kind is Kind.OPAQUE
@@ -207,3 +209,47 @@ def test_a_model_that_export_cannot_follow_is_refused_with_the_reason() -> None:
 def test_an_operator_that_returns_several_tensors_is_refused_by_name() -> None:
     with pytest.raises(GraphError, match=r"cannot follow aten.max_pool2d_with_indices.default"):
         capture(nn.MaxPool2d(2, return_indices=True), IMAGE)
+
+
+def test_a_size_that_comes_from_the_batch_follows_it_through_an_unknown_operator() -> None:
+    class Shuffle(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            n, c, h, w = x.shape
+            return x.view(n, 2, c // 2, h, w).transpose(1, 2).flatten(1, 2)
+
+    with pytest.warns(OpaqueLayerWarning):
+        graph = capture(Shuffle(), torch.zeros(2, 4, 6, 6))
+    assert graph["view"].options["arguments"]["size"] == [{"batch": 1}, 2, 2, 6, 6]
+    assert graph.with_batch(8)["view"].shape == (8, 2, 2, 6, 6)
+
+
+def test_a_batch_mixed_with_other_dims_is_refused() -> None:
+    class Merge(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x.flatten(0, 1))
+
+    with (
+        pytest.warns(OpaqueLayerWarning),
+        pytest.raises(GraphError, match=r"flatten: a dim of size .* mixes the batch with other dims"),
+    ):
+        capture(Merge(), torch.zeros(2, 4, 6, 6))
+
+
+def test_capture_leaves_every_module_in_its_own_mode_and_sees_frozen_parts() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1))
+    model[1].eval()
+    model[0].requires_grad_(False)
+    graph = capture(model, IMAGE)
+    assert [module.training for module in model] == [True, False, True]
+    assert graph["1"].options["arguments"]["training"] is False
+    assert [weight.trained for weight in graph.weights] == [False, False, True, True, True, True]
+    assert graph.gradients == {"1", "2", "output"}
+
+
+def test_a_constant_tensor_is_refused_with_what_would_work() -> None:
+    class Shift(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x - torch.tensor([1.0])
+
+    with pytest.raises(GraphError, match=r"reads a constant tensor; make it a buffer \(register_buffer\)"):
+        capture(Shift(), IMAGE)

@@ -36,13 +36,15 @@ def test_alexnets_flops_are_those_of_the_paper() -> None:
 def test_a_saved_graph_is_a_model_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     small_cnn().save(path)
-    assert load_graph(str(path)) == small_cnn()
+    graph = load_graph(str(path))
+    assert graph.layers == small_cnn().layers
+    assert graph.name == str(path)  # so that its plans find it again
 
 
 def test_a_saved_graph_is_for_samples_of_one_shape(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     small_cnn().save(path)
-    assert load_graph(str(path), (3, 8, 8)) == small_cnn()
+    assert load_graph(str(path), (3, 8, 8)).layers == small_cnn().layers
     with pytest.raises(RequestError, match=r"mine.json was captured for samples of \(3, 8, 8\); leave out --input"):
         load_graph(str(path), (3, 16, 16))
 
