@@ -22,6 +22,11 @@ def classifier() -> tuple[nn.Module, torch.Tensor]:
     return model, torch.zeros(1, 3, 16, 16)
 
 
+def one_channel() -> tuple[nn.Module, torch.Tensor]:
+    """A regression: nothing for the synthetic classes of `run`."""
+    return nn.Conv2d(3, 1, 3, padding=1), torch.zeros(1, 3, 8, 8)
+
+
 def unsized() -> nn.Module:
     return classifier()[0]
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,9 @@ def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path:
         (("plan", f"{MODELS}:unsized", "--cluster", "p100-4x4"), "as in --input 3x224x224"),
         (("plan", f"{MODELS}:branching", "--cluster", "p100-4x4"), "torch.export cannot capture this model"),
         (("plan", f"{MODELS}:absent", "--cluster", "p100-4x4"), "has no factory 'absent'"),
+        (("plan", "alexnet", "--cluster", "p100-4x4", "-o", "absent/plan.json"), "absent is not a folder"),
         (("run", "absent.json"), "absent.json: no such plan"),
+        (("explain", str(MODELS.parent)), "Is a directory"),
         (("explain", str(MODELS)), "not JSON"),
     ],
 )
@@ -131,6 +134,44 @@ def test_a_wrong_request_gets_one_line_and_code_2(arguments: tuple[str, ...], to
     assert done.stdout == ""
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_ranks_feed_and_get_cannot_be_edited(cache: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    slicewise("plan", "alexnet", "--cluster", "p100-4x4", "--devices", 2, "--batch", 4, "-o", plan, cache=cache)
+    edited = json.loads(plan.read_text())
+    edited["layers"][0]["slicing"] = {"intra0": "H"}
+    plan.write_text(json.dumps(edited))
+    refused = slicewise("explain", plan, cache=cache)
+    assert refused.returncode == 2
+    assert "x_nchw: with batch 4 on 2 devices this must be N2" in refused.stderr
+
+
+def test_run_says_what_it_cannot_train(calibrated: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    slicewise("plan", f"{MODELS}:one_channel", "--batch", 4, "-o", plan, cache=calibrated.parent)
+    done = slicewise("run", plan, cache=calibrated.parent)
+    assert done.returncode == 2
+    assert "one output of two or more classes" in done.stderr
+
+
+def test_ending_the_launcher_ends_its_ranks(calibrated: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, cache=calibrated.parent)
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "slicewise", "run", str(plan), "--iterations", "100000"], stderr=subprocess.PIPE
+    )
+    assert launcher.stderr is not None
+    launcher.stderr.readline()  # "starting 2 ranks"
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    deadline_s = time.monotonic() + 30
+    while len(ranks := children.read_text().split()) < 2 and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    launcher.terminate()
+    assert launcher.wait(30) == 128 + 15
+    launcher.stderr.close()
+    assert len(ranks) == 2
+    assert not [rank for rank in ranks if Path(f"/proc/{rank}").exists()]
 
 
 def test_a_plan_for_more_ranks_than_asked_is_refused_before_any_starts(cache: Path, tmp_path: Path) -> None:
