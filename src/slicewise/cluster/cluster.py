@@ -25,7 +25,7 @@ class Device:
     memory_bytes_per_s: float
     memory_bytes: int
     kernel_s: float
-    # of the peak, for large shapes: conv, conv_backward, linear, linear_backward
+    # of the peak, for large shapes: conv, linear, and conv3d where volumes run at another rate; each also _backward
     efficiency: Mapping[str, float]
     # a matrix dim of this size reaches half of its efficiency: rows, columns, reduction
     half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -143,12 +143,7 @@ def parse_cluster(text: str, origin: str) -> Cluster:
             memory_bytes_per_s=_positive(device, "memory_bytes_per_s", f"{origin}: device"),
             memory_bytes=_whole(device, "memory_bytes", f"{origin}: device"),
             kernel_s=_positive(device, "kernel_s", f"{origin}: device"),
-            efficiency={
-                name: _positive(
-                    _section(device, "efficiency", f"{origin}: device"), name, f"{origin}: device.efficiency"
-                )
-                for name in ("conv", "conv_backward", "linear", "linear_backward")
-            },
+            efficiency=_efficiency(_section(device, "efficiency", f"{origin}: device"), f"{origin}: device.efficiency"),
             half_size=_triple(device, "half_size", f"{origin}: device"),
         ),
         tiers=_tiers(fields, origin),
@@ -156,6 +151,15 @@ def parse_cluster(text: str, origin: str) -> Cluster:
         cores=_whole(fields, "cores", origin) if "cores" in fields else None,
         origin=str(fields.get("origin", "preset")),
     )
+
+
+def _efficiency(fields: Mapping[str, Any], where: str) -> dict[str, float]:
+    families = ("conv", "linear", *(["conv3d"] if {"conv3d", "conv3d_backward"} & set(fields) else []))
+    return {
+        f"{family}{direction}": _positive(fields, f"{family}{direction}", where)
+        for family in families
+        for direction in ("", "_backward")
+    }
 
 
 def _tiers(fields: Mapping[str, Any], origin: str) -> tuple[Tier, ...]:

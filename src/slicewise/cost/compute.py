@@ -96,6 +96,7 @@ class AnalyticCompute:
             saturation = 1.0
             for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
                 saturation *= size / (size + half)
-            rate = device.peak_flops_per_s * device.efficiency[f"{layer.kind}{direction}"] * saturation
+            family = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
+            rate = device.peak_flops_per_s * device.efficiency[f"{family}{direction}"] * saturation
             time_s = max(time_s, part.flops / rate)
         return (time_s + device.kernel_s) * self.cluster.slowdown

@@ -6,7 +6,7 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,12 @@ _CONVOLUTIONS = (
     _Probe((8, 64, 27, 27), 192, 5),
     _Probe((8, 192, 13, 13), 384, 3),
     _Probe((8, 64, 56, 56), 64, 3),
-    _Probe((1, 16, 48, 48, 48), 32, 3),
+)
+# CPUs have other kernels for volumes, and slower ones for small volumes
+_VOLUMES = (
+    _Probe((1, 16, 48, 48, 48), 16, 3),
+    _Probe((1, 32, 24, 24, 24), 32, 3),
+    _Probe((1, 64, 12, 12, 12), 64, 3),
 )
 _LINEAR = ((32, 4096, 4096), (32, 9216, 2048))
 
@@ -60,9 +65,10 @@ def measure_cluster(device: torch.device, effort: Effort) -> Cluster:
 
 
 def _measure(device: torch.device, effort: Effort) -> Cluster:
-    linear = [_layer_rates(_linear(*shape), effort) for shape in _LINEAR]
-    convolutions = [_layer_rates(_convolution(probe), effort) for probe in _CONVOLUTIONS]
-    peak = max(forward for forward, _ in linear + convolutions)
+    rates = _rates("conv", [_convolution(probe) for probe in _CONVOLUTIONS], effort)
+    rates |= _rates("conv3d", [_convolution(probe) for probe in _VOLUMES], effort)
+    rates |= _rates("linear", [_linear(*shape) for shape in _LINEAR], effort)
+    peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(effort)
     on_gpu = device.type == "cuda"
     described = Device(
@@ -71,12 +77,7 @@ def _measure(device: torch.device, effort: Effort) -> Cluster:
         memory_bytes_per_s=memory_bytes_per_s,
         memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else _host_memory_bytes() // dist.get_world_size(),
         kernel_s=_overhead_s(effort),
-        efficiency={
-            "conv": _mean(forward / peak for forward, _ in convolutions),
-            "conv_backward": _mean(backward / peak for _, backward in convolutions),
-            "linear": _mean(forward / peak for forward, _ in linear),
-            "linear_backward": _mean(backward / peak for _, backward in linear),
-        },
+        efficiency={name: rate / peak for name, rate in rates.items()},
     )
     reduce_link = _fit(_all_reduce, effort, latencies=2, share=1.0)
     tier = Tier(
@@ -101,9 +102,18 @@ def _measure(device: torch.device, effort: Effort) -> Cluster:
     )
 
 
-def _layer_rates(layer: tuple[Callable[[], Tensor], int], effort: Effort) -> tuple[float, float]:
-    """FLOP/s forward, and backward per pass (input gradient and weight gradient are two)."""
-    run, flops = layer
+def _rates(family: str, probes: list[tuple[Callable[[], Tensor], int]], effort: Effort) -> dict[str, float]:
+    """FLOP/s of all probes together, so that large layers weigh more, as in a network. Backward is two such passes."""
+    seconds = [_layer_seconds(run, effort) for run, _ in probes]
+    flops = sum(count for _, count in probes)
+    return {
+        family: flops / sum(forward_s for forward_s, _ in seconds),
+        f"{family}_backward": 2 * flops / sum(backward_s for _, backward_s in seconds),
+    }
+
+
+def _layer_seconds(run: Callable[[], Tensor], effort: Effort) -> tuple[float, float]:
+    """Forward, and backward with both gradients."""
     forward_s, backward_s = [], []
     for _ in range(effort.repeats + 1):
         dist.barrier()
@@ -116,7 +126,7 @@ def _layer_rates(layer: tuple[Callable[[], Tensor], int], effort: Effort) -> tup
         y.backward(gradient)
         synchronize()
         backward_s.append(time.perf_counter() - start_s)
-    return flops / _agreed(forward_s), 2 * flops / _agreed(backward_s)
+    return _agreed(forward_s), _agreed(backward_s)
 
 
 def _linear(rows: int, inputs: int, outputs: int) -> tuple[Callable[[], Tensor], int]:
@@ -227,11 +237,6 @@ def _agreed(seconds: list[float]) -> float:
     value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64)
     dist.all_reduce(value, dist.ReduceOp.MAX)
     return float(value)
-
-
-def _mean(values: Iterable[float]) -> float:
-    """Of rates: harmonic, since it is times that add up."""
-    return statistics.harmonic_mean(list(values))
 
 
 def to_toml(cluster: Cluster) -> str:

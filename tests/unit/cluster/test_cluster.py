@@ -72,6 +72,7 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
         ("kernel_s = 1e-6", 'kernel_s = "x"', "mine.toml: device: kernel_s must be a positive number (got 'x')"),
         ("kernel_s = 1e-6", "kernel_s = true", "mine.toml: device: kernel_s must be a positive number (got True)"),
         ("linear = 0.6", "", "mine.toml: device.efficiency: linear is missing"),
+        ("linear = 0.6", "linear = 0.6\nconv3d = 0.3", "mine.toml: device.efficiency: conv3d_backward is missing"),
         (
             "memory_bytes = 1e9",
             "memory_bytes = 0.5",

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -103,3 +105,15 @@ def test_inputs_outputs_forks_and_flattening_compute_nothing() -> None:
     for layer in net.layers:
         part = shard(layer, (None,), PAIR)
         assert compute.forward_s(layer, part) == compute.backward_s(layer, part, True) == 0.0
+
+
+def test_volumes_run_at_their_own_rate_where_one_is_given() -> None:
+    net = Net()
+    layer = net[net.conv(net.input(1, 4, 8, 8, 8), 8)]
+    plain = machine(1)
+    own = replace(DEVICE, efficiency={**DEVICE.efficiency, "conv3d": 0.25, "conv3d_backward": 0.1})
+    part = shard(layer, (), plain.mesh)
+    slow, fast = (AnalyticCompute(replace(plain, device=device)) for device in (own, DEVICE))
+    kernel_s = DEVICE.kernel_s
+    assert slow.forward_s(layer, part) - kernel_s == pytest.approx(2 * (fast.forward_s(layer, part) - kernel_s))
+    assert slow.backward_s(layer, part, True) > fast.backward_s(layer, part, True)
