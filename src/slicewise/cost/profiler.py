@@ -51,7 +51,7 @@ _CONVOLUTIONS = (
 )
 # CPUs have other kernels for volumes, and slower ones for small volumes
 _VOLUMES = (
-    _Probe((1, 16, 48, 48, 48), 16, 3),
+    _Probe((1, 32, 48, 48, 48), 16, 3),
     _Probe((1, 32, 24, 24, 24), 32, 3),
     _Probe((1, 64, 12, 12, 12), 64, 3),
 )
