@@ -53,13 +53,18 @@ class LayerLayouts:
 
 
 def layouts(layer: Layer, slicing: Slicing) -> LayerLayouts:
-    """What `slicing` does to every tensor of `layer`."""
+    """What `slicing` does to every tensor of `layer`.
+
+    A fork has no reduction of its own. Its C is the promise "whoever reads me will return partial gradients": they are
+    summed as they are and reduced once, before the producer.
+    """
+    fork = layer.kind is Kind.FORK
     return LayerLayouts(
-        inputs=tuple(_layout(dims, slicing, _absent_input(layer)) for dims in layer.input_dims),
-        output=_layout(layer.dims, slicing, _absent_output(layer)),
-        output_gradient=_layout(layer.dims, slicing, _absent_output_gradient(layer)),
-        input_gradients=tuple(_layout(dims, slicing, _absent_input_gradient(layer)) for dims in layer.input_dims),
-        weights=tuple(_layout(weight.dims, slicing, REPLICATE) for weight in layer.weights),
+        inputs=tuple(_layout(dims, slicing, absent=REPLICATE) for dims in layer.input_dims),
+        output=_layout(layer.dims, slicing, absent=REPLICATE if fork else PARTIAL),
+        output_gradient=_layout(layer.dims, slicing, absent=PARTIAL if fork else REPLICATE),
+        input_gradients=tuple(_layout(dims, slicing, absent=PARTIAL) for dims in layer.input_dims),
+        weights=tuple(_layout(weight.dims, slicing, absent=REPLICATE) for weight in layer.weights),
         sync_axes=sync_axes(layer, slicing),
     )
 
@@ -79,24 +84,6 @@ def statistics_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
 
 def _layout(dims: str, slicing: Slicing, absent: Placement) -> Layout:
     return tuple(REPLICATE if dim is None else _SHARDS[dims.index(dim)] if dim in dims else absent for dim in slicing)
-
-
-# A fork has no reduction of its own. Its C is the promise "whoever reads me will return partial gradients":
-# they are summed as they are and reduced once, before the producer.
-def _absent_input(layer: Layer) -> Placement:
-    return REPLICATE
-
-
-def _absent_output(layer: Layer) -> Placement:
-    return REPLICATE if layer.kind is Kind.FORK else PARTIAL
-
-
-def _absent_output_gradient(layer: Layer) -> Placement:
-    return PARTIAL if layer.kind is Kind.FORK else REPLICATE
-
-
-def _absent_input_gradient(layer: Layer) -> Placement:
-    return PARTIAL
 
 
 def sharding_axes(layout: Layout, dim: int) -> tuple[int, ...]:
