@@ -10,10 +10,9 @@ from typing import Any
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space, check_legal, legal_slicings
+from slicewise.partition.legal import check_legal, contract
 
 SCHEMA_VERSION = 1
 
@@ -127,16 +126,11 @@ class Plan:
             raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
         for layer in graph:
             check_legal(layer, self.slicings[layer.name], mesh)
-            self._check_contract(layer, mesh)
-
-    def _check_contract(self, layer: Layer, mesh: Mesh) -> None:
-        """Input and output are not free to edit: what the ranks feed and get is fixed by the batch."""
-        if layer.kind in (Kind.INPUT, Kind.OUTPUT):
-            allowed = legal_slicings(layer, mesh, Space(dims_per_layer=len(Dim), dims_per_tier=len(Dim)))
-            if self.slicings[layer.name] not in allowed:
+            fixed = contract(layer, mesh)
+            if fixed not in (None, self.slicings[layer.name]):
                 raise PlanError(
                     f"{layer.name}: with batch {self.batch} on {self.devices} devices this must be "
-                    f"{' or '.join(spelled(slicing, self.axes) for slicing in allowed[:3])}"
+                    f"{spelled(fixed, self.axes)}: what ranks feed and get follows from the batch"
                 )
 
 

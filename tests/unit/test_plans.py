@@ -1,14 +1,18 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.errors import PlanError, SlicingError
 from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Kind
+from slicewise.partition.layout import Slicing
 from slicewise.planning import plan as make_plan
 from slicewise.plans import Plan, degrees, spelled
-from tests.builders import machine, residual_net, small_cnn
+from tests.builders import Net, machine, residual_net, small_cnn
 
 CLUSTER = machine(2, 2)
 
@@ -142,3 +146,25 @@ def test_a_slicing_is_spelled_with_the_tiers_it_crosses(slicing: tuple[Dim | Non
 
 def test_a_single_tier_needs_no_name() -> None:
     assert spelled((Dim.N, Dim.F), {"all0": 2, "all1": 2}) == "N2 F2"
+
+
+def test_a_volume_may_come_out_cut_along_both_tiers_whatever_the_order() -> None:
+    """The canonical order restricts the search, not what may run: `parallelize` knows no tiers."""
+    net = Net()
+    net.output(net.conv(net.input(1, 3, 8, 8), 4))
+    flat = Mesh((Axis("inter0", 2, 0), Axis("intra0", 2, 0)))
+    cut: Slicing = (Dim.W, Dim.H)
+    slicings = {layer.name: (None, None) if layer.kind is Kind.INPUT else cut for layer in net.graph}
+    plan = Plan(
+        model="net",
+        cluster="any",
+        devices=4,
+        batch=1,
+        dtype="fp32",
+        axes={"inter0": 2, "intra0": 2},
+        slicings=slicings,
+    )
+    plan.check(net.graph, flat)
+    other = replace(plan, slicings={**slicings, net.graph.inputs[0].name: cut})
+    with pytest.raises(PlanError, match="with batch 1 on 4 devices this must be whole"):
+        other.check(net.graph, flat)

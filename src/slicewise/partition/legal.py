@@ -86,17 +86,22 @@ def check_legal(layer: Layer, slicing: Slicing, mesh: Mesh) -> None:
         raise SlicingError(f"{layer.name}: {reason}")
 
 
-def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
-    """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal.
+def contract(layer: Layer, mesh: Mesh) -> Slicing | None:
+    """The one slicing that an input or output may have; None where the layer is free to choose.
 
-    Input and output have no choice where the batch divides over the devices: as under data parallelism, each rank feeds
-    its own samples and gets their output. Any other batch is given whole to every rank, and comes out as it lies.
+    Where the batch divides over the devices, each rank feeds its own samples and gets their output, as under data
+    parallelism. Any other batch is given whole to every rank, and comes out as it lies.
     """
-    samples: Slicing = (Dim.N,) * len(mesh.axes)
     if layer.kind in (Kind.INPUT, Kind.OUTPUT) and all(n % mesh.devices == 0 for n in layer.extents(Dim.N) or [1]):
-        return [samples]
-    if layer.kind is Kind.INPUT:
-        return [(None,) * len(mesh.axes)]
+        return (Dim.N,) * len(mesh.axes)
+    return (None,) * len(mesh.axes) if layer.kind is Kind.INPUT else None
+
+
+def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
+    """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal."""
+    fixed = contract(layer, mesh)
+    if fixed is not None:
+        return [fixed]
     refused: dict[tuple[Dim, tuple[int, ...]], bool] = {}
 
     def legal(slicing: Slicing) -> bool:
