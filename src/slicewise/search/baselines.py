@@ -17,17 +17,13 @@ _CUBES = Space(dims_per_layer=3, dims_per_tier=3)  # a volume may be cut along a
 
 def data(model: CostModel) -> dict[str, Slicing]:
     """Every layer by sample."""
-    mesh = model.cluster.mesh
-    samples: Slicing = (Dim.N,) * len(mesh.axes)
-    if model.graph.batch < mesh.devices:
-        raise InfeasibleError(f"{model.graph.batch} samples do not reach {mesh.devices} devices")
+    samples = _samples(model)
     return _fill(model, lambda layer: [samples])
 
 
 def filter_(model: CostModel) -> dict[str, Slicing]:
     """Every layer by output channel, over as many of the innermost axes as it allows: the paper's model parallelism."""
-    axes = len(model.cluster.mesh.axes)
-    packed: list[Slicing] = [(None,) * left + (Dim.F,) * (axes - left) for left in range(axes)]
+    packed = _packed_filters(model)
     return _fill(model, lambda layer: packed)
 
 
@@ -64,16 +60,25 @@ def _spatial_slicings(layer: Layer, model: CostModel) -> list[Slicing]:
 
 def owt(model: CostModel) -> dict[str, Slicing]:
     """One weird trick: by sample up to the first linear layer, by output channel from there on."""
-    axes = len(model.cluster.mesh.axes)
     linear = [layer.name for layer in model.graph if layer.kind is Kind.LINEAR]
     if not linear:
         raise InfeasibleError("the network has no linear layer")
+    first = model.graph.index[linear[0]]
+    samples, packed = _samples(model), _packed_filters(model)
+    return _fill(model, lambda layer: packed if model.graph.index[layer.name] >= first else [samples])
+
+
+def _samples(model: CostModel) -> Slicing:
+    """Every axis by sample, if there are enough of them."""
     if model.graph.batch < model.cluster.devices:
         raise InfeasibleError(f"{model.graph.batch} samples do not reach {model.cluster.devices} devices")
-    first = model.graph.index[linear[0]]
-    samples: Slicing = (Dim.N,) * axes
-    packed: list[Slicing] = [(None,) * left + (Dim.F,) * (axes - left) for left in range(axes)]
-    return _fill(model, lambda layer: packed if model.graph.index[layer.name] >= first else [samples])
+    return (Dim.N,) * len(model.cluster.mesh.axes)
+
+
+def _packed_filters(model: CostModel) -> list[Slicing]:
+    """Filters over all axes, then over fewer and fewer of the innermost."""
+    axes = len(model.cluster.mesh.axes)
+    return [(None,) * left + (Dim.F,) * (axes - left) for left in range(axes)]
 
 
 def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[str, Slicing]:
