@@ -45,7 +45,9 @@ test-long: lint
 
 # The captured graphs that ship with the package, made anew from the zoo.
 graphs: $(READY)
-	for model in alexnet unet3d; do $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json; done
+	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
+	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) build

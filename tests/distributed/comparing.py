@@ -2,11 +2,15 @@
 
 import copy
 import random
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.layer_graph import LayerGraph
@@ -21,14 +25,21 @@ class Difference:
 
     output: float
     gradient: float
+    state: float  # running statistics
 
     def below(self, tolerance: float) -> bool:
-        return self.output <= tolerance and self.gradient <= tolerance
+        return self.output <= tolerance and self.gradient <= tolerance and self.state <= tolerance
 
 
 def random_slicings(graph: LayerGraph, mesh: Mesh, seed: int) -> dict[str, Slicing]:
+    """Any legal slicing for each layer; layers that share weights agree."""
     chooser = random.Random(seed)
-    return {layer.name: chooser.choice(legal_slicings(layer, mesh)) for layer in graph}
+    chosen = {layer.name: chooser.choice(legal_slicings(layer, mesh)) for layer in graph}
+    for tie in graph.ties:
+        layers = [graph.layers[position] for position in tie]
+        common = set.intersection(*(set(legal_slicings(layer, mesh)) for layer in layers))
+        chosen |= dict.fromkeys((layer.name for layer in layers), chooser.choice(sorted(common, key=str)))
+    return chosen
 
 
 def compare(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], mesh: Mesh, seed: int = 0) -> Difference:
@@ -37,41 +48,54 @@ def compare(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], m
     inputs = [torch.randn(layer.shape, generator=generator, dtype=torch.float64) for layer in graph.inputs]
     reference = copy.deepcopy(model).double().train()
     net = SlicedModule(copy.deepcopy(model).double().train(), graph, slicings, mesh)
-    expected = reference(*inputs)
-    direction = torch.randn(expected.shape, generator=generator, dtype=torch.float64)
-    (expected * direction).sum().backward()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Using padding='same'")
+        expected = [x for x in tree_leaves(reference(*inputs)) if isinstance(x, Tensor)]
+    directions = [torch.randn(x.shape, generator=generator, dtype=torch.float64) for x in expected]
+    weighted(expected, directions).backward()
     if net.local_samples:
         share = len(inputs[0]) // mesh.devices
         mine = slice(dist.get_rank() * share, (dist.get_rank() + 1) * share)
-        output = net(*(x[mine] for x in inputs))
-        # each rank's loss counts as one of `devices` in the mean
-        (output * direction[mine]).sum().mul(mesh.devices).backward()
-        wanted = expected[mine]
+        outputs = as_tuple(net(*(x[mine] for x in inputs)))
+        cut = [mine if "N" in layer.dims else ... for layer in graph.outputs]
+        # each rank's samples count as one of `devices` in the mean; what speaks for the whole batch is complete
+        terms = [d[c] * (1 if c is ... else mesh.devices) for d, c in zip(directions, cut, strict=True)]
+        weighted(outputs, terms).backward()
+        wanted = [x[c] for x, c in zip(expected, cut, strict=True)]
     else:
-        result = net(*inputs)
-        output = result.to_local()
-        (output * net.shard(direction)).sum().backward()
-        output, wanted = result.full_tensor(), expected
-    gradients = {name: whole(parameter.grad) for name, parameter in net.named_parameters()}
-    truth = {name: parameter.grad for name, parameter in reference.named_parameters()}
-    scale = max((float(gradient.abs().max()) for gradient in truth.values() if gradient is not None), default=1.0)
+        results = as_tuple(net(*inputs))
+        parts = [net.shard(direction, number) for number, direction in enumerate(directions)]
+        weighted([result.to_local() for result in results], parts).backward()
+        outputs, wanted = tuple(result.full_tensor() for result in results), expected
+    truth = {name: x.grad for name, x in reference.named_parameters() if x.grad is not None}
+    gradients = {name: whole(x.grad) for name, x in net.named_parameters() if name in truth}
+    scale = max((float(gradient.abs().max()) for gradient in truth.values()), default=1.0)
+    statistics = {name: x for name, x in reference.named_buffers() if x.is_floating_point()}
+    held = dict(net.named_buffers())
     return Difference(
-        output=relative(output.detach(), wanted.detach()),
-        gradient=float(  # a tensor's max passes NaN on, Python's may not
-            torch.stack(
-                [
-                    (gradients[name] - gradient).abs().max() / scale
-                    for name, gradient in truth.items()
-                    if gradient is not None
-                ]
-            ).max()
-        ),
+        output=max(relative(one.detach(), other.detach()) for one, other in zip(outputs, wanted, strict=True)),
+        gradient=largest((gradients[name] - gradient) / scale for name, gradient in truth.items()),
+        state=largest((whole(held[name]) - value) / (1 + value.abs().max()) for name, value in statistics.items()),
     )
 
 
-def whole(gradient: Tensor | None) -> Tensor:
-    assert gradient is not None
-    full: Tensor = gradient.full_tensor()  # type: ignore[attr-defined]
+def weighted(outputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Tensor:
+    return torch.stack([(x * d).sum() for x, d in zip(outputs, directions, strict=True)]).sum()
+
+
+def as_tuple(outputs: Any) -> tuple[Any, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def largest(differences: Iterable[Tensor]) -> float:
+    """A tensor's max passes NaN on, Python's may not."""
+    sizes = [difference.abs().max() for difference in differences]
+    return float(torch.stack(sizes).max()) if sizes else 0.0
+
+
+def whole(facade: Tensor | None) -> Tensor:
+    assert facade is not None
+    full: Tensor = facade.full_tensor()  # type: ignore[attr-defined]
     return full
 
 

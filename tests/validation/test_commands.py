@@ -1,14 +1,14 @@
 """The commands as a user types them, on this machine, with real ranks."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.validation.commands import document, slicewise
 
 MODELS = Path(__file__).parent / "small_models.py"
 
@@ -24,21 +24,6 @@ def calibrated(cache: Path) -> Path:
     done = slicewise("calibrate", "--quick", cache=cache)
     assert done.returncode == 0, done.stderr
     return cache / "local.toml"
-
-
-def slicewise(*arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "slicewise", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "SLICEWISE_CACHE": str(cache)},
-    )
-
-
-def document(done: subprocess.CompletedProcess[str]) -> Any:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_calibration_finds_believable_rates(calibrated: Path) -> None:
@@ -113,14 +98,18 @@ def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("plan", "alexnte", "--cluster", "p100-4x4"), "unknown model 'alexnte'; choose from alexnet, unet3d"),
-        (("plan", "alexnet", "--cluster", "p100"), "unknown cluster 'p100'; choose from local, p100-4x4"),
+        (
+            ("plan", "alexnte", "--cluster", "p100-4x4"),
+            "unknown model 'alexnte'; choose from alexnet, alexnet_optcnn, cosmoflow",
+        ),
+        (("plan", "alexnet", "--cluster", "p100"), "unknown cluster 'p100'; choose from abci-v100, dgx-a100"),
         (("plan", "alexnet", "--cluster", "local"), "run `slicewise calibrate --quick` first"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "--batch", "0"), "must be a positive whole number (got '0')"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "--devices", "6"), "choose a multiple of 4"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "--strategy", "sideways"), "unknown strategy 'sideways'"),
         (("plan", f"{MODELS}:unsized", "--cluster", "p100-4x4"), "as in --input 3x224x224"),
         (("plan", f"{MODELS}:branching", "--cluster", "p100-4x4"), "torch.export cannot capture this model"),
+        (("capture", "alexnte", "-o", "never-written.json"), "unknown model 'alexnte'; choose from alexnet"),
         (("plan", f"{MODELS}:absent", "--cluster", "p100-4x4"), "has no factory 'absent'"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "-o", "absent/plan.json"), "absent is not a folder"),
         (("run", "absent.json"), "absent.json: no such plan"),

@@ -35,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
         path = options.output or local_path()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(to_toml(cluster))
-        from slicewise.report.terminal import show_cluster
+        from slicewise.report.clusters import show_cluster
 
         show_cluster(cluster)
         progress(f"wrote {path}")

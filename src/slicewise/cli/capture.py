@@ -3,26 +3,22 @@
 import argparse
 from pathlib import Path
 
-from slicewise.cli.options import progress, shape
+from slicewise.cli.options import add_model, progress, shape
 from slicewise.units import amount
 
 HELP = "capture a model's layers into a graph file that plans without torch"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a zoo name (alexnet, unet3d) or path/file.py:factory")
+    add_model(parser)
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
     parser.add_argument("-o", "--output", type=Path, required=True, help="write the graph here")
 
 
 def main(options: argparse.Namespace) -> int:
-    import torch
+    from slicewise.graph.sources import capture_model
 
-    from slicewise.graph.capture import capture
-    from slicewise.graph.sources import build_model
-
-    module, sample_shape = build_model(options.model, options.input)
-    graph = capture(module, torch.zeros(2, *sample_shape), name=options.model)
+    graph = capture_model(options.model, options.input)
     graph.save(options.output)
     parameters, flops = sum(w.size for w in graph.weights), sum(layer.flops() for layer in graph) / graph.batch
     progress(

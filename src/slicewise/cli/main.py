@@ -6,11 +6,18 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from slicewise.cli import calibrate, capture, explain, plan, run
+from slicewise.cli import calibrate, capture, cluster, explain, plan, run
 from slicewise.errors import SlicewiseError
 from slicewise.version import VERSION
 
-COMMANDS = {"plan": plan, "run": run, "explain": explain, "calibrate": calibrate, "capture": capture}
+COMMANDS = {
+    "plan": plan,
+    "run": run,
+    "explain": explain,
+    "calibrate": calibrate,
+    "capture": capture,
+    "cluster": cluster,
+}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -27,6 +27,14 @@ def shape(text: str) -> tuple[int, ...]:
     return sizes
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model",
+        help="a zoo name (resnet50, unet3d, ...), torchvision:NAME, timm:NAME, path/file.py:factory, "
+        "a saved graph (.json), or an exported program (.pt2)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
 

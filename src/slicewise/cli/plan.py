@@ -3,13 +3,13 @@
 import argparse
 from pathlib import Path
 
-from slicewise.cli.options import add_json, positive, print_json, progress, shape
+from slicewise.cli.options import add_json, add_model, positive, print_json, progress, shape
 
 HELP = "find the slicing of every layer that makes a training step fastest"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a zoo name (alexnet, unet3d), a saved graph, or path/file.py:factory")
+    add_model(parser)
     parser.add_argument("--cluster", default="local", help="a preset, 'local', or a TOML file (default: local)")
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")

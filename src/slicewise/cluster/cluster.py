@@ -1,34 +1,20 @@
 """Devices, the links between them, and where the numbers come from."""
 
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
 from math import prod
 from pathlib import Path
-from typing import Any
 
+from slicewise.cluster.device import Device as Device  # a cluster is described with it: known from here too
+from slicewise.cluster.device import read_device
+from slicewise.cluster.fields import Fields
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import ClusterError, RequestError, UnknownName
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """What one device does. Efficiencies are the share of peak that large layers reach; small ones reach less."""
-
-    name: str
-    peak_flops_per_s: float
-    memory_bytes_per_s: float
-    memory_bytes: int
-    kernel_s: float
-    # of the peak, for large shapes: conv, linear, and conv3d where volumes run at another rate; each also _backward
-    efficiency: Mapping[str, float]
-    # a matrix dim of this size reaches half of its efficiency: rows, columns, reduction
-    half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,131 +99,72 @@ def preset_names() -> list[str]:
 
 def load_cluster(name: str) -> Cluster:
     """A preset, `local` (this machine, after `slicewise calibrate`), or the path of a TOML file."""
+    cluster = parse_cluster(*description(name))
+    return replace(cluster, name=name) if name.endswith(".toml") else cluster  # so that a plan finds it again
+
+
+def description(name: str) -> tuple[str, str]:
+    """The TOML text of a cluster, and the file it stands in."""
     if name == "local":
-        path = local_path()
-        if not path.exists():
+        if not local_path().exists():
             raise RequestError("this machine is not calibrated yet; run `slicewise calibrate --quick` first")
-        return parse_cluster(path.read_text(), str(path))
+        return _read(local_path()), str(local_path())
     if name.endswith(".toml"):
-        if not Path(name).exists():
-            raise ClusterError(f"{name}: no such file")
-        return replace(parse_cluster(Path(name).read_text(), name), name=name)  # so that a plan finds it again
+        return _read(Path(name)), name
     if name not in preset_names():
         raise UnknownName("cluster", name, [*preset_names(), "local"], " or give the path of a .toml file")
-    text = resources.files("slicewise.cluster").joinpath("presets", f"{name}.toml").read_text()
-    return parse_cluster(text, f"{name}.toml")
+    preset = resources.files("slicewise.cluster").joinpath("presets", f"{name}.toml")
+    return preset.read_text(encoding="utf-8"), preset.name
+
+
+def _read(path: Path) -> str:
+    if not path.exists():
+        raise ClusterError(f"{path}: no such file")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ClusterError(f"{path}: not TOML (not UTF-8 text: {error.reason})") from error
 
 
 def parse_cluster(text: str, origin: str) -> Cluster:
     """A cluster from TOML; errors name the file and the field."""
-    try:
-        fields = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ClusterError(f"{origin}: not TOML ({error})") from error
-    device = _section(fields, "device", origin)
+    given = Fields.parse(text, origin)
+    given.check_names(("name", "origin", "overlap", "cores", "device", "tiers"))
     return Cluster(
-        name=_text(fields, "name", origin),
-        device=Device(
-            name=_text(device, "name", f"{origin}: device"),
-            peak_flops_per_s=_positive(device, "peak_flops_per_s", f"{origin}: device"),
-            memory_bytes_per_s=_positive(device, "memory_bytes_per_s", f"{origin}: device"),
-            memory_bytes=_whole(device, "memory_bytes", f"{origin}: device"),
-            kernel_s=_positive(device, "kernel_s", f"{origin}: device"),
-            efficiency=_efficiency(_section(device, "efficiency", f"{origin}: device"), f"{origin}: device.efficiency"),
-            half_size=_triple(device, "half_size", f"{origin}: device"),
-        ),
-        tiers=_tiers(fields, origin),
-        overlap=_share(fields, "overlap", origin),
-        cores=_whole(fields, "cores", origin) if "cores" in fields else None,
-        origin=str(fields.get("origin", "preset")),
+        name=given.text("name"),
+        device=read_device(given),
+        tiers=_tiers(given),
+        overlap=given.share("overlap") if "overlap" in given else 1.0,
+        cores=given.whole("cores") if "cores" in given else None,
+        origin=given.text("origin") if "origin" in given else "preset",
     )
 
 
-def _efficiency(fields: Mapping[str, Any], where: str) -> dict[str, float]:
-    families = ("conv", "linear", *(["conv3d"] if {"conv3d", "conv3d_backward"} & set(fields) else []))
-    return {
-        f"{family}{direction}": _positive(fields, f"{family}{direction}", where)
-        for family in families
-        for direction in ("", "_backward")
-    }
-
-
-def _tiers(fields: Mapping[str, Any], origin: str) -> tuple[Tier, ...]:
-    items = fields.get("tiers") or _missing("tiers", origin)
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ClusterError(f"{origin}: tiers must be a list of tables, each under [[tiers]]")
-    tiers = tuple(_tier(item, f"{origin}: tiers[{position}]") for position, item in enumerate(items))
+def _tiers(given: Fields) -> tuple[Tier, ...]:
+    tiers = tuple(_tier(table) for table in given.tables("tiers"))
     names = [tier.name for tier in tiers]
     if len(set(names)) < len(names):
-        raise ClusterError(f"{origin}: tiers must have different names (got {', '.join(names)})")
+        given.fail(f"tiers must have different names (got {', '.join(names)})")
     return tiers
 
 
-def _tier(fields: Mapping[str, Any], where: str) -> Tier:
-    fitted = _section(fields, "collectives", where) if "collectives" in fields else {}
+def _tier(given: Fields) -> Tier:
+    given.check_names([item.name for item in fields(Tier)])
     return Tier(
-        name=_text(fields, "name", where),
-        size=_whole(fields, "size", where),
-        latency_s=_positive(fields, "latency_s", where),
-        bytes_per_s=_positive(fields, "bytes_per_s", where),
-        ports=_whole(fields, "ports", where) if "ports" in fields else 1,
-        collectives={
-            name: _link(_section(fitted, name, f"{where}.collectives"), f"{where}.collectives.{name}")
-            for name in _known_collectives(fitted, where)
-        },
+        name=given.text("name"),
+        size=given.whole("size"),
+        latency_s=given.positive("latency_s"),
+        bytes_per_s=given.positive("bytes_per_s"),
+        ports=given.whole("ports") if "ports" in given else 1,
+        collectives=_collectives(given.table("collectives")) if "collectives" in given else {},
     )
 
 
-def _link(fields: Mapping[str, Any], where: str) -> Link:
-    return Link(_positive(fields, "latency_s", where), _positive(fields, "bytes_per_s", where))
+def _collectives(given: Fields) -> dict[str, Link]:
+    given.check_names(COLLECTIVES, "collective")
+    return {name: _link(given.table(name)) for name in given.values}
 
 
-def _known_collectives(given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    for name in given:
-        if name not in COLLECTIVES:
-            raise ClusterError(f"{where}.collectives: unknown {name!r}; choose from {', '.join(COLLECTIVES)}")
-    return given
-
-
-def _missing(name: str, where: str) -> Any:
-    raise ClusterError(f"{where}: {name} is missing")
-
-
-def _section(fields: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else _missing(name, where)
-
-
-def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else _missing(name, where)
-
-
-def _positive(fields: Mapping[str, Any], name: str, where: str) -> float:
-    value = fields.get(name)
-    if value is None:
-        _missing(name, where)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise ClusterError(f"{where}: {name} must be a positive number (got {value!r})")
-    return float(value)
-
-
-def _whole(fields: Mapping[str, Any], name: str, where: str) -> int:
-    value = _positive(fields, name, where)
-    if not value.is_integer():
-        raise ClusterError(f"{where}: {name} must be a whole number (got {value!r})")
-    return int(value)
-
-
-def _share(fields: Mapping[str, Any], name: str, where: str) -> float:
-    value = fields.get(name, 1.0)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ClusterError(f"{where}: {name} must be a number from 0 to 1 (got {value!r})")
-    return float(value)
-
-
-def _triple(fields: Mapping[str, Any], name: str, where: str) -> tuple[float, float, float]:
-    value = fields.get(name, [0, 0, 0])
-    if not isinstance(value, list) or len(value) != 3 or any(not isinstance(v, (int, float)) or v < 0 for v in value):
-        raise ClusterError(f"{where}: {name} must be three numbers >= 0 (got {value!r})")
-    return float(value[0]), float(value[1]), float(value[2])
+def _link(given: Fields) -> Link:
+    given.check_names([item.name for item in fields(Link)])
+    return Link(given.positive("latency_s"), given.positive("bytes_per_s"))

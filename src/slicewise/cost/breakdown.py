@@ -20,7 +20,8 @@ class Cost:
     halo_bytes: int = 0
     reduce_bytes: int = 0
     sync_bytes: int = 0
-    memory_bytes: int = 0
+    memory_bytes: int = 0  # kept through the step
+    transient_bytes: int = 0  # needed while a layer runs: of several layers, the largest
 
     @property
     def compute_s(self) -> float:
@@ -38,8 +39,13 @@ class Cost:
     def bytes_moved(self) -> int:
         return self.transfer_bytes + self.halo_bytes + self.reduce_bytes + self.sync_bytes
 
+    @property
+    def peak_memory_bytes(self) -> int:
+        return self.memory_bytes + self.transient_bytes
+
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+        terms = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Cost(**terms | {"transient_bytes": max(self.transient_bytes, other.transient_bytes)})
 
     def to_dict(self) -> dict[str, float | int]:
         """The names of the JSON: one number per term, totals included."""

@@ -1,54 +1,69 @@
 """Seconds of a layer's own work on one device: a roofline whose efficiency falls for small shards."""
 
 from dataclasses import dataclass
-from math import prod
+
+import numpy as np
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cluster.mesh import Mesh
+from slicewise.cost.training import WEIGHT_BYTES, Training
+from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
-from slicewise.partition.layout import LayerLayouts, Slicing, layouts
-from slicewise.partition.parts import largest
+from slicewise.partition.choices import Choices, Floats, Ints
 
-ITEM_BYTES = 4  # fp32
-_FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN)  # views: nothing is computed or copied
+PRODUCTS = (Kind.CONV, Kind.LINEAR)  # layers that are matrix products
+FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN)  # views: nothing is computed or copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """The largest share of a layer that one device gets (that of rank 0: chunks only get smaller)."""
+    """The largest share of a layer that one device gets (that of rank 0: chunks only get smaller), per choice."""
 
-    inputs: tuple[int, ...]  # items
-    output: int
-    weights: tuple[int, ...]
-    rows: int  # the layer as a matrix product: rows x reduction times reduction x columns, per group
-    columns: int
-    reduction: int
-    groups: int
+    inputs: tuple[Ints, ...]  # items
+    output: Ints
+    weights: tuple[Ints, ...]
+    rows: Ints  # the layer as a matrix product: rows x reduction times reduction x columns, per group
+    columns: Ints
+    reduction: Ints
+    groups: Ints
 
     @property
-    def flops(self) -> int:
+    def flops(self) -> Ints:
         return 2 * self.rows * self.columns * self.reduction * self.groups
 
+    @property
+    def weight_items(self) -> Ints:
+        return sum(self.weights, np.zeros_like(self.output))
 
-def shard(layer: Layer, slicing: Slicing, mesh: Mesh, placed: LayerLayouts | None = None) -> Shard:
-    placed = placed or layouts(layer, slicing)
-    output = largest(layer.shape, placed.output, mesh)
-    inputs = [largest(shape, held, mesh) for shape, held in zip(layer.input_shapes, placed.inputs, strict=True)]
-    weights = [largest(weight.shape, held, mesh) for weight, held in zip(layer.weights, placed.weights, strict=True)]
-    rows = columns = reduction = groups = 1
-    if layer.kind in (Kind.CONV, Kind.LINEAR):
+
+def shards(layer: Layer, choices: Choices) -> Shard:
+    """Nested ceilings are one: ceil(ceil(e / a) / b) = ceil(e / (a b))."""
+    degrees = {dim: choices.degrees(dim) for dim in Dim}
+    one = np.ones(len(choices), dtype=np.int64)
+
+    def part(dims: str, shape: tuple[int, ...], without: str = "") -> Ints:
+        items = one
+        for letter, size in zip(dims, shape, strict=True):
+            if letter not in without:
+                items = items * (-(-size // degrees[Dim(letter)]) if letter in degrees else size)
+        return items
+
+    inputs = tuple(part(dims, shape) for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True))
+    weights = tuple(part(weight.dims, weight.shape) for weight in layer.weights)
+    rows = columns = reduction = groups = one
+    if layer.kind in PRODUCTS:
         transposed = any(window.transposed for window in layer.windows.values())
-        dims, held = (layer.input_dims[0], inputs[0]) if transposed else (layer.dims, output)
-        rows = prod(size for letter, size in zip(dims, held, strict=True) if letter not in "FC")
-        channel = layer.weights[0].dims.index("F")
-        filters = weights[0][channel]
-        groups = max(1, layer.groups * filters // layer.weights[0].shape[channel])
-        columns = max(1, filters // groups)
-        reduction = prod(weights[0]) // filters
+        dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
+        rows = part(dims, shape, without="FC")
+        weight = layer.weights[0]
+        all_filters = weight.shape[weight.dims.index("F")]
+        filters = part("F", (all_filters,))
+        groups = np.maximum(1, layer.groups * filters // all_filters)
+        columns = np.maximum(1, filters // groups)
+        reduction = weights[0] // filters
     return Shard(
-        inputs=tuple(prod(held) for held in inputs),
-        output=prod(output),
-        weights=tuple(prod(held) for held in weights),
+        inputs=inputs,
+        output=part(layer.dims, layer.shape),
+        weights=weights,
         rows=rows,
         columns=columns,
         reduction=reduction,
@@ -64,39 +79,44 @@ class AnalyticCompute:
     """
 
     cluster: Cluster
+    training: Training = Training()
 
-    def forward_s(self, layer: Layer, part: Shard) -> float:
-        if layer.kind in _FREE:
-            return 0.0
-        return self._kernel_s(layer, part, "", sum(part.inputs) + part.output + sum(part.weights))
+    def forward_s(self, layer: Layer, part: Shard) -> Floats:
+        if layer.kind in FREE:
+            return np.zeros(part.output.shape)
+        return self._kernel_s(layer, part, "")
 
-    def backward_s(self, layer: Layer, part: Shard, input_gradient: bool) -> float:
+    def backward_s(self, layer: Layer, part: Shard, input_gradient: bool) -> Floats:
         """A product has two, for input and weight, each as many FLOPs as forward; other layers make one pass."""
-        if layer.kind in _FREE:
-            return 0.0
-        traffic = sum(part.inputs) + part.output + sum(part.weights)
+        if layer.kind in FREE:
+            return np.zeros(part.output.shape)
         passes = int(bool(layer.weights)) + int(input_gradient)
-        if layer.kind not in (Kind.CONV, Kind.LINEAR):
+        if layer.kind not in PRODUCTS:
             passes = min(passes, 1)
-        return passes * self._kernel_s(layer, part, "_backward", traffic)
+        again = self.forward_s(layer, part) if self.recomputes(layer) else 0.0
+        return passes * self._kernel_s(layer, part, "_backward") + again
 
-    def update_s(self, part: Shard) -> float:
-        """Read the gradient, read and write the weight."""
+    def update_s(self, part: Shard) -> Floats:
+        """Read the gradient, read and write the weight and what the optimizer keeps of it."""
         device = self.cluster.device
         if not part.weights:
-            return 0.0
-        return (
-            3 * ITEM_BYTES * sum(part.weights) / device.memory_bytes_per_s + device.kernel_s
-        ) * self.cluster.slowdown
+            return np.zeros(part.output.shape)
+        items = (3 + 2 * self.training.state_items) * part.weight_items
+        return (WEIGHT_BYTES * items / device.memory_bytes_per_s + device.kernel_s) * self.cluster.slowdown
 
-    def _kernel_s(self, layer: Layer, part: Shard, direction: str, items: int) -> float:
+    def recomputes(self, layer: Layer) -> bool:
+        return self.training.recompute and layer.kind not in PRODUCTS and layer.kind not in FREE
+
+    def _kernel_s(self, layer: Layer, part: Shard, direction: str) -> Floats:
         device = self.cluster.device
-        time_s = items * ITEM_BYTES / device.memory_bytes_per_s
-        if layer.kind in (Kind.CONV, Kind.LINEAR):
-            saturation = 1.0
+        items = sum(part.inputs, part.output)
+        bytes_touched = items * self.training.item_bytes + part.weight_items * WEIGHT_BYTES
+        time_s: Floats = bytes_touched / device.memory_bytes_per_s
+        if layer.kind in PRODUCTS:
+            saturation = np.ones(part.output.shape)
             for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
-                saturation *= size / (size + half)
+                saturation = saturation * (size / (size + half))
             family = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
             rate = device.peak_flops_per_s * device.efficiency[f"{family}{direction}"] * saturation
-            time_s = max(time_s, part.flops / rate)
+            time_s = np.maximum(time_s, part.flops / rate)
         return (time_s + device.kernel_s) * self.cluster.slowdown

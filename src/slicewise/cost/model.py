@@ -1,52 +1,57 @@
-"""The cost of a plan: layers, and the edges between them."""
+"""The cost of a plan: layers, and the edges between them.
+
+Seconds come for many slicings at once (`layer_seconds`, `edge_seconds`: what the search needs); a plan's costs are the
+same functions for one slicing each, with the bytes counted exactly.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from math import prod
+from functools import cached_property
 
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import ITEM_BYTES, AnalyticCompute, Shard, shard
-from slicewise.cost.exchange import received
+from slicewise.cost.compute import FREE, AnalyticCompute, Shard, shards
 from slicewise.cost.network import Network
-from slicewise.graph.layer import Kind, Layer
+from slicewise.cost.training import WEIGHT_BYTES, Training
+from slicewise.cost.transitions import transition_seconds
+from slicewise.cost.volume import halo_items, move_items, statistics_items, statistics_shape, sync_items
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.halo import halo
-from slicewise.partition.layout import (
-    REPLICATE,
-    LayerLayouts,
-    Layout,
-    Slicing,
-    layouts,
-    partial_axes,
-    replace_axes,
-    statistics_axes,
-)
-from slicewise.partition.layout import Shard as ShardPlacement
-from slicewise.partition.parts import boxes, held_items, largest
-from slicewise.partition.steps import Op, Step, steps
+from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, group_sizes, input_port, output_port
+from slicewise.partition.layout import Slicing, layouts
+
+_STATISTICS_BYTES = 4  # means are merged in fp32, whatever the activations are
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """One collective: how long, and how many bytes all devices together send."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSeconds:
+    """What depends on a layer's slicing alone, one entry per choice."""
 
-    seconds: float
-    sent_bytes: int
+    forward_s: Floats
+    backward_s: Floats
+    update_s: Floats
+    halo_s: Floats
+    reduce_s: Floats
+    sync_s: Floats
+    memory_bytes: Ints
+    transient_bytes: Ints
+
+    @property
+    def total_s(self) -> Floats:
+        return self.forward_s + self.backward_s + self.update_s + self.halo_s + self.reduce_s + self.sync_s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CostModel:
     """Prices layers and edges of `graph` on `cluster`, with analytic compute and alpha-beta links."""
 
     graph: LayerGraph
     cluster: Cluster
-
-    def __hash__(self) -> int:
-        return id(self)
+    training: Training = Training()
 
     @cached_property
     def network(self) -> Network:
@@ -54,53 +59,71 @@ class CostModel:
 
     @cached_property
     def compute(self) -> AnalyticCompute:
-        return AnalyticCompute(self.cluster)
+        return AnalyticCompute(self.cluster, self.training)
 
     @cached_property
-    def _layer_costs(self) -> dict[tuple[str, Slicing], Cost]:
-        return {}
+    def alike(self) -> tuple[int, ...]:
+        """A number per layer: layers with the same number cost the same, whatever their names."""
+        numbers: dict[object, int] = {}
+        return tuple(numbers.setdefault(self._likeness(layer), len(numbers)) for layer in self.graph)
+
+    def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
+        part = shards(layer, choices)
+        zero = np.zeros(len(choices))
+        trains = layer.name in self.graph.gradients
+        wants_gradient = self.wants_input_gradient(layer)
+        item_bytes = self.training.item_bytes
+        halo_s = (1 + wants_gradient) * halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
+        return LayerSeconds(
+            forward_s=self.compute.forward_s(layer, part),
+            backward_s=self.compute.backward_s(layer, part, wants_gradient) if trains else zero,
+            update_s=self.compute.update_s(part),
+            halo_s=halo_s,
+            reduce_s=self._reduce_s(layer, choices, trains) if layer.statistics else zero,
+            sync_s=self._sync_s(layer, choices, part) if layer.weights else zero,
+            memory_bytes=self._memory_bytes(layer, part),
+            transient_bytes=(sum(part.inputs, part.output)) * item_bytes,
+        )
+
+    def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+        """[before, after] -> the layout change on one edge: values forward, gradients backward."""
+        producer = self.graph[consumer.inputs[slot]]
+        given, wanted = output_port(producer, before), input_port(consumer, slot, after)
+        seconds = self._moves(producer.shape, given.value, wanted.value)
+        if producer.name in self.graph.gradients:
+            seconds = seconds + self._moves(producer.shape, wanted.gradient, given.gradient).T
+        return seconds
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
-        """Everything that depends on this layer's slicing alone; baselines, tables and plans ask for the same ones."""
-        key = (layer.name, slicing)
-        if key not in self._layer_costs:
-            self._layer_costs[key] = self._layer_cost(layer, slicing)
-        return self._layer_costs[key]
-
-    def _layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
-        placed = layouts(layer, slicing)
-        part = shard(layer, slicing, self.cluster.mesh, placed)
-        wants_gradient = self.wants_input_gradient(layer)
-        trains = layer.name in self.graph.gradients
-        halo_traffic = self.halo_traffic(layer, slicing)
-        passes = 1 + wants_gradient
-        reduce_traffic = self.statistics_traffic(layer, slicing)[: 1 + trains]
-        sync = [self.sync_traffic(layer, index, placed) for index in range(len(layer.weights))]
+        """Everything that depends on this layer's slicing alone."""
+        mesh = self.cluster.mesh
+        timed = self.layer_seconds(layer, Choices.of([slicing], mesh))
+        trains, wants_gradient = layer.name in self.graph.gradients, self.wants_input_gradient(layer)
+        forward_items, backward_items = statistics_items(layer, slicing, mesh)
         return Cost(
-            forward_s=self.compute.forward_s(layer, part),
-            backward_s=self.compute.backward_s(layer, part, wants_gradient) if trains else 0.0,
-            update_s=self.compute.update_s(part),
-            halo_s=passes * halo_traffic.seconds,
-            halo_bytes=passes * halo_traffic.sent_bytes,
-            reduce_s=sum(traffic.seconds for traffic in reduce_traffic),
-            reduce_bytes=sum(traffic.sent_bytes for traffic in reduce_traffic),
-            sync_s=sum(traffic.seconds for traffic in sync),
-            sync_bytes=sum(traffic.sent_bytes for traffic in sync),
-            memory_bytes=self.memory_bytes(layer, part),
+            forward_s=float(timed.forward_s[0]),
+            backward_s=float(timed.backward_s[0]),
+            update_s=float(timed.update_s[0]),
+            halo_s=float(timed.halo_s[0]),
+            halo_bytes=(1 + wants_gradient) * halo_items(layer, slicing, mesh) * self.training.item_bytes,
+            reduce_s=float(timed.reduce_s[0]),
+            reduce_bytes=(forward_items + trains * backward_items) * _STATISTICS_BYTES,
+            sync_s=float(timed.sync_s[0]),
+            sync_bytes=sync_items(layer, layouts(layer, slicing), mesh) * WEIGHT_BYTES,
+            memory_bytes=int(timed.memory_bytes[0]),
+            transient_bytes=int(timed.transient_bytes[0]),
         )
 
     def edge_cost(self, consumer: Layer, slot: int, before: Slicing, after: Slicing) -> Cost:
         """The layout change on one edge: values forward, gradients backward."""
+        mesh = self.cluster.mesh
         producer = self.graph[consumer.inputs[slot]]
         source, target = layouts(producer, before), layouts(consumer, after)
-        forward = self.move(producer.shape, source.output, target.inputs[slot])
-        if producer.name not in self.graph.gradients:
-            return Cost(transfer_s=forward.seconds, transfer_bytes=forward.sent_bytes)
-        backward = self.move(producer.shape, target.input_gradients[slot], source.output_gradient)
-        return Cost(
-            transfer_s=forward.seconds + backward.seconds,
-            transfer_bytes=forward.sent_bytes + backward.sent_bytes,
-        )
+        items = move_items(producer.shape, source.output, target.inputs[slot], mesh)
+        if producer.name in self.graph.gradients:
+            items += move_items(producer.shape, target.input_gradients[slot], source.output_gradient, mesh)
+        seconds = self.edge_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
+        return Cost(transfer_s=float(seconds[0, 0]), transfer_bytes=items * self.training.item_bytes)
 
     def plan_costs(self, slicings: Mapping[str, Slicing]) -> dict[str, Cost]:
         """Per layer, with the edges into it."""
@@ -118,92 +141,67 @@ class CostModel:
     def wants_input_gradient(self, layer: Layer) -> bool:
         return any(source in self.graph.gradients for source in layer.inputs)
 
-    def memory_bytes(self, layer: Layer, part: Shard) -> int:
-        """Weights, their gradients, and the output kept for backward (in-place and copy-free layers keep none)."""
-        kept = (
-            0 if layer.options.get("in_place") or layer.kind in (Kind.FORK, Kind.OUTPUT, Kind.FLATTEN) else part.output
-        )
-        return ITEM_BYTES * (2 * sum(part.weights) + kept)
+    def _moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
+        """Slicings may share a layout: price each once and spread it."""
+        (sources, source_index), (targets, target_index) = source.distinct(), target.distinct()
+        seconds = transition_seconds(shape, sources, targets, self.network, self.training.item_bytes)
+        if target_index is not None:
+            seconds = seconds[:, target_index]
+        return seconds if source_index is None else seconds[source_index]
 
-    def move(self, shape: tuple[int, ...], source: Layout, target: Layout) -> Traffic:
-        """All steps from one layout to another."""
-        parts = [self.step(shape, step) for step in steps(shape, source, target, self.cluster.mesh)]
-        return Traffic(sum(part.seconds for part in parts), sum(part.sent_bytes for part in parts))
+    def _memory_bytes(self, layer: Layer, part: Shard) -> Ints:
+        """Weights, their gradients and optimizer state; the output kept for backward.
 
-    @lru_cache(maxsize=65536)  # noqa: B019
-    def step(self, shape: tuple[int, ...], step: Step) -> Traffic:
-        mesh = self.cluster.mesh
-        if step.op is Op.LOCAL:
-            return Traffic(0.0, 0)
-        if step.op is Op.ALL_TO_ALL:
-            summed = tuple(axis for axis in partial_axes(step.source) if isinstance(step.target[axis], ShardPlacement))
-            return self.all_to_all(step.axes, shape, step.source, boxes(shape, step.target, mesh), summed)
-        message_bytes = prod(largest(shape, step.target, mesh)) * ITEM_BYTES
-        line = self.network.all_reduce(step.axes) if step.op is Op.ALL_REDUCE else self.network.all_gather(step.axes)
-        return Traffic(
-            line.seconds(message_bytes), self._ring(step.op, step.axes, held_items(shape, step.target, mesh))
-        )
+        In-place and copy-free layers keep none, recomputed ones neither. A narrow dtype adds a copy of the weights.
+        """
+        training = self.training
+        copies = 1 if training.item_bytes < WEIGHT_BYTES else 0
+        kept = np.zeros_like(part.output)
+        for weight, items in zip(layer.weights, part.weights, strict=True):
+            per_item = WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1)
+            kept = kept + items * (per_item + copies * training.item_bytes)
+        if layer.options.get("in_place") or layer.kind in FREE or self.compute.recomputes(layer):
+            return kept
+        return kept + part.output * training.item_bytes
 
-    def all_to_all(
-        self,
-        axes: tuple[int, ...],
-        shape: tuple[int, ...],
-        layout: Layout,
-        needed: tuple[np.ndarray, np.ndarray],
-        summed: tuple[int, ...] = (),
-    ) -> Traffic:
-        tiers = len(self.cluster.tiers)
-        items = received(shape, layout, needed, self.cluster.mesh, tiers, summed)
-        rates = np.array([self.network.all_to_all_s_per_byte(tier) for tier in range(tiers)])
-        slowest_s = float((items * rates[:, None]).sum(axis=0).max()) * ITEM_BYTES
-        return Traffic(self.network.all_to_all_latency_s(axes) + slowest_s, int(items.sum()) * ITEM_BYTES)
-
-    def halo_traffic(self, layer: Layer, slicing: Slicing) -> Traffic:
-        """One exchange, forward; backward sends the same regions back."""
-        exchange = halo(layer, slicing, self.cluster.mesh)
-        if exchange is None:
-            return Traffic(0.0, 0)
-        layout = layouts(layer, slicing).inputs[0]
-        return self.all_to_all(exchange.axes, layer.input_shapes[0], layout, (exchange.start, exchange.stop))
-
-    def statistics_traffic(self, layer: Layer, slicing: Slicing) -> list[Traffic]:
+    def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:
         """A norm's mean and deviation are gathered forward; backward sums two such vectors."""
-        axes = statistics_axes(layer, slicing)
-        if not axes:
-            return []
-        ranks = self.cluster.mesh.group_size(axes)
-        kept = tuple(
-            1 if letter in layer.statistics else size for letter, size in zip(layer.dims, layer.shape, strict=True)
-        )
-        layout = replace_axes(layouts(layer, slicing).output, axes, REPLICATE)
-        items, all_items = (
-            2 * prod(largest(kept, layout, self.cluster.mesh)),
-            2 * held_items(kept, layout, self.cluster.mesh),
-        )
-        return [
-            Traffic(
-                self.network.all_gather(axes).seconds(items * ranks * ITEM_BYTES),
-                self._ring(Op.ALL_GATHER, axes, all_items * ranks),
-            ),
-            Traffic(
-                self.network.all_reduce(axes).seconds(items * ITEM_BYTES),
-                self._ring(Op.ALL_REDUCE, axes, all_items),
-            ),
-        ]
+        axes = choices.axes_of(layer.statistics)
+        ranks = group_sizes(axes, choices.mesh)
+        items = 2 * np.ones(len(choices))
+        for letter, size in zip(layer.dims, statistics_shape(layer), strict=True):
+            if letter in DIMS and letter not in layer.statistics:
+                size = -(-size // choices.degrees(Dim(letter)))
+            items *= size
+        gather, reduce = self.network.all_gather_lines, self.network.all_reduce_lines
+        message = items * _STATISTICS_BYTES
+        seconds = gather.latency_s[axes] + gather.s_per_byte[axes] * message * ranks
+        if trains:
+            seconds = seconds + reduce.latency_s[axes] + reduce.s_per_byte[axes] * message
+        return seconds
 
-    def sync_traffic(self, layer: Layer, index: int, placed: LayerLayouts) -> Traffic:
-        """The all-reduce of one weight's gradient; only the first weight pays latency, the others share its bucket."""
-        if not placed.sync_axes or not layer.weights[index].trained:
-            return Traffic(0.0, 0)
-        shape, layout = layer.weights[index].shape, placed.weights[index]
-        message_bytes = prod(largest(shape, layout, self.cluster.mesh)) * ITEM_BYTES
-        line = self.network.all_reduce(placed.sync_axes)
-        seconds = message_bytes * line.s_per_byte + (line.latency_s if index == 0 else 0.0)
-        all_items = held_items(shape, layout, self.cluster.mesh)
-        return Traffic(seconds, self._ring(Op.ALL_REDUCE, placed.sync_axes, all_items))
+    def _sync_s(self, layer: Layer, choices: Choices, part: Shard) -> Floats:
+        """The all-reduce of the weights' gradients: one latency, the weights share a bucket."""
+        sharding = set("".join(weight.dims for weight in layer.weights))
+        axes = choices.axes_of([dim for dim in Dim if dim not in sharding])
+        trained = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.trained]
+        if not trained:
+            return np.zeros(len(choices))
+        lines = self.network.all_reduce_lines
+        return lines.latency_s[axes] + lines.s_per_byte[axes] * sum(trained) * WEIGHT_BYTES
 
-    def _ring(self, op: Op, axes: tuple[int, ...], items_of_all_ranks: int) -> int:
-        """Bytes that all groups together send: each rank (p-1)/p of its message, twice for an all-reduce."""
-        ranks = self.cluster.mesh.group_size(axes)
-        rounds = 2 if op is Op.ALL_REDUCE else 1
-        return rounds * (ranks - 1) * items_of_all_ranks * ITEM_BYTES // ranks
+    def _likeness(self, layer: Layer) -> object:
+        return (
+            layer.kind,
+            layer.input_shapes,
+            layer.input_dims,
+            layer.shape,
+            layer.dims,
+            tuple((weight.shape, weight.dims, weight.trained) for weight in layer.weights),
+            tuple(layer.windows.items()),
+            layer.groups,
+            layer.statistics,
+            bool(layer.options.get("in_place")),
+            layer.name in self.graph.gradients,
+            self.wants_input_gradient(layer),
+        )

@@ -4,11 +4,15 @@ A group of p ranks has s_t members along tier t, p the product. The bandwidth of
 when every device uses the tier at once: all groups of a layer work at the same time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
+import numpy as np
+
 from slicewise.cluster.cluster import Cluster
+from slicewise.partition.choices import Floats, axes_in
 from slicewise.partition.steps import Op
 
 
@@ -21,6 +25,14 @@ class Line:
 
     def seconds(self, message_bytes: float) -> float:
         return self.latency_s + message_bytes * self.s_per_byte
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of every set of axes, by mask."""
+
+    latency_s: Floats
+    s_per_byte: Floats
 
 
 @dataclass(frozen=True)
@@ -70,3 +82,23 @@ class Network:
     @lru_cache(maxsize=4096)  # noqa: B019
     def all_to_all_s_per_byte(self, tier: int) -> float:
         return 1 / self.cluster.bytes_per_s(tier, Op.ALL_TO_ALL)
+
+    @cached_property
+    def all_gather_lines(self) -> Lines:
+        return self._lines(self.all_gather)
+
+    @cached_property
+    def all_reduce_lines(self) -> Lines:
+        return self._lines(self.all_reduce)
+
+    @cached_property
+    def all_to_all_latencies(self) -> Floats:
+        return np.array([self.all_to_all_latency_s(axes_in(mask)) for mask in self._masks])
+
+    @property
+    def _masks(self) -> range:
+        return range(1 << len(self.cluster.mesh.axes))
+
+    def _lines(self, line_of: Callable[[tuple[int, ...]], Line]) -> Lines:
+        lines = [line_of(axes_in(mask)) for mask in self._masks]
+        return Lines(np.array([line.latency_s for line in lines]), np.array([line.s_per_byte for line in lines]))

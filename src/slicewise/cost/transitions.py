@@ -1,167 +1,139 @@
-"""The seconds of every layout change at once: CostModel.move for all pairs, in array operations.
+"""The seconds of every layout change at once: all pairs of two lists of layouts, in array operations.
 
-The same rules as partition/steps.py, written for tables of thousands of pairs; a property test holds the two together.
-Sets of mesh axes are bit masks here. Along one tensor dim only a few axis sets occur, so what two layouts have in
-common is a product of small per-dim tables.
+The steps are those of partition/steps.py. Sizes are the largest parts, as if all parts were that large; then no rank
+has to be looked at. Along one dim, two nested chunkings are either aligned (the axes of one are the first axes of the
+other: one part lies inside the other) or some rank's two parts have nothing in common. So what the slowest rank
+already holds is, along each dim, the smaller of the two parts or nothing at all.
 """
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.cost.compute import ITEM_BYTES
-from slicewise.cost.network import Line, Network
-from slicewise.partition.layout import Layout, partial_axes, sharding_axes
-from slicewise.partition.parts import intervals
+from slicewise.cost.network import Network
+from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, mask_of
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+_PAIRS_AT_ONCE = 1_000_000
 Bools = NDArray[np.bool_]
-
-_PAIRS_AT_ONCE = 2_000_000  # pairs x ranks in one array
-
-
-class _Layouts:
-    """Layouts of one tensor as bit masks, one row each."""
-
-    def __init__(self, shape: tuple[int, ...], layouts: Sequence[Layout]) -> None:
-        self.partial = np.array([_mask(partial_axes(layout)) for layout in layouts], dtype=np.int64)
-        self.by_dim = np.array(
-            [[_mask(sharding_axes(layout, dim)) for dim in range(len(shape))] for layout in layouts],
-            dtype=np.int64,
-        )
-        self.sharded = np.bitwise_or.reduce(self.by_dim, axis=1)
-
-    def __len__(self) -> int:
-        return len(self.partial)
-
-    def rows(self, chosen: slice) -> "_Layouts":
-        part = object.__new__(_Layouts)
-        part.partial, part.by_dim, part.sharded = (
-            self.partial[chosen],
-            self.by_dim[chosen],
-            self.sharded[chosen],
-        )
-        return part
 
 
 def transition_seconds(
-    shape: tuple[int, ...], sources: Sequence[Layout], targets: Sequence[Layout], network: Network
+    shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, item_bytes: int
 ) -> Floats:
     """[source, target] -> seconds."""
-    source, target = _Layouts(shape, sources), _Layouts(shape, targets)
-    height = max(1, _PAIRS_AT_ONCE // (len(targets) * network.cluster.devices))
-    blocks = [
-        _block(shape, source.rows(slice(row, row + height)), target, network) for row in range(0, len(source), height)
-    ]
-    return np.concatenate(blocks)
-
-
-def _block(shape: tuple[int, ...], source: _Layouts, target: _Layouts, network: Network) -> Floats:
-    mesh, tiers = network.cluster.mesh, len(network.cluster.tiers)
-    partial = source.partial[:, None]
-    reduced = partial & ~target.sharded & ~target.partial
-    summed = partial & target.sharded
-    inner = [_mask([axis for axis, held in enumerate(mesh.axes) if held.tier > tier]) for tier in range(tiers)]
-    # [source, target, rank]: what a rank needs that the ranks sharing its tiers 0..t hold; the last is its own
-    inside = [_common(shape, source.by_dim & ~inner[tier], target.by_dim, network) for tier in range(tiers)]
-    needed = _items(shape, target, network)
-    largest = needed[:, 0]  # rank 0's part
-    holds = (summed == 0) & (inside[-1] == needed).all(axis=2)
-
-    message = np.where(holds, largest, _items(shape, source, network)[:, :1]) * ITEM_BYTES
-    seconds = _lines(reduced, message, network.all_reduce)
-
-    differs = source.by_dim[:, None] != target.by_dim
-    crossed = np.bitwise_or.reduce(np.where(differs, source.by_dim[:, None], 0), axis=2) | summed
-    gathers = ~holds & (summed == 0) & (differs.sum(axis=2) == 1) & _prefix(shape, source, target, differs, mesh.sizes)
-    gathered = np.where(gathers, crossed & ~target.sharded, 0)
-    seconds += _lines(gathered, np.broadcast_to(largest * ITEM_BYTES, gathered.shape), network.all_gather)
-
-    moves = ~holds & ~gathers  # the rest: from here on one row per such pair
-    outside = (np.broadcast_to(needed, inside[-1].shape)[moves]) * _group_sizes(summed[moves], mesh.sizes)[:, None]
-    slowest = np.zeros(outside.shape)
-    for tier in range(tiers):
-        within = inside[tier][moves] * _group_sizes(summed[moves] & inner[tier], mesh.sizes)[:, None]
-        slowest += (outside - within) * network.all_to_all_s_per_byte(tier)
-        outside = within
-    latency = _by_mask(crossed[moves], network.all_to_all_latency_s)
-    seconds[moves] += latency + slowest.max(axis=1) * ITEM_BYTES
+    height = max(1, _PAIRS_AT_ONCE // max(1, len(target)))
+    seconds = np.empty((len(source), len(target)))
+    for start in range(0, len(source), height):
+        rows = slice(start, start + height)
+        block = Layouts(source.by_dim[rows], source.partial[rows]) if len(source) > height else source
+        seconds[rows] = _block(shape, block, target, network, item_bytes)
     return seconds
 
 
-def _common(shape: tuple[int, ...], source: Ints, target: Ints, network: Network) -> Ints:
-    """Items that the two layouts have in common, [source, target, rank]."""
-    result = np.ones((1, 1, 1), dtype=np.int64)
+def _block(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, item_bytes: int) -> Floats:
+    mesh = network.cluster.mesh
+    tiers = len(network.cluster.tiers)
+    outer = [mask_of([number for number, axis in enumerate(mesh.axes) if axis.tier <= tier]) for tier in range(tiers)]
+    outer[-1] = -1  # all of them
+    relation = _relation(shape, source, target, network)
+    needed = _part_items(shape, target, network)
+
+    summed = np.zeros((1, 1), dtype=np.int64)
+    terms = 1.0 if not source.partial.any() else np.empty(0)
+    seconds = np.zeros((len(source), len(target)))
+    if source.partial.any():
+        summed = source.partial[:, None] & target.sharded
+        reduced = source.partial[:, None] & ~(target.sharded | target.partial)
+        holds = relation.holds & (summed == 0)
+        terms = group_sizes(summed, mesh)
+        lines = network.all_reduce_lines
+        # a rank that holds what it needs slices before it reduces
+        message = np.where(holds, needed, _part_items(shape, source, network)[:, None]) * item_bytes
+        seconds += lines.latency_s[reduced] + lines.s_per_byte[reduced] * message
+    else:
+        holds = relation.holds
+
+    gathers = ~holds & (summed == 0) & relation.gathers
+    moves = ~holds & ~gathers
+    if gathers.any():
+        lines = network.all_gather_lines
+        pairs = np.nonzero(gathers)
+        axes = relation.crossed[pairs] & ~target.sharded[pairs[1]]
+        seconds[pairs] += lines.latency_s[axes] + lines.s_per_byte[axes] * (needed[pairs[1]] * item_bytes)
+    if moves.any():
+        received = np.zeros(seconds.shape)
+        outside = needed * terms
+        for tier in range(tiers):
+            inside = _common(shape, source, target, network, outer[tier])
+            if source.partial.any():
+                inside = inside * group_sizes(summed & ~outer[tier], mesh)
+            received += (outside - inside) * network.all_to_all_s_per_byte(tier)
+            outside = inside
+        latency = network.all_to_all_latencies[relation.crossed | summed]
+        seconds += np.where(moves, latency + received * item_bytes, 0.0)
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """How source and target differ, [source, target]."""
+
+    holds: Bools  # every part of the target lies in the rank's part of the source
+    gathers: Bools  # one dim differs, whose innermost axes go, and its parts are even
+    crossed: Ints  # the axes of the source along dims that differ
+
+
+def _relation(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network) -> _Relation:
+    # Each dim adds to one packed number: bits 0-3 count dims that differ, 4-7 those not held, 8-11 those that differ
+    # and are no gather, and from bit 12 on the axes crossed, which no two dims share.
+    packed = np.zeros((len(source), len(target)), dtype=np.int64)
     for dim, extent in enumerate(shape):
-        source_masks, source_index = np.unique(source[:, dim], return_inverse=True)
-        target_masks, target_index = np.unique(target[:, dim], return_inverse=True)
-        if len(source_masks) == len(target_masks) == 1 and source_masks[0] == target_masks[0] == 0:
-            result = result * extent
+        (before, before_index), (after, after_index) = source.columns[dim], target.columns[dim]
+        if len(before) == len(after) == 1 and before[0] == after[0]:
             continue
-        one = _interval_table(extent, source_masks, network)
-        other = _interval_table(extent, target_masks, network)
-        table = np.minimum(one[1][:, None], other[1]) - np.maximum(one[0][:, None], other[0])
-        result = result * np.maximum(table, 0)[source_index[:, None], target_index]
-    return np.broadcast_to(result, (len(source), len(target), network.cluster.devices))
+        one, other = before[:, None], after[None, :]
+        differs = one != other
+        even = extent % group_sizes(one, network.cluster.mesh) == 0
+        code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
+        code = code + (np.where(differs, one, 0) << 12)
+        packed += code[:, after_index][before_index]
+    return _Relation(
+        holds=(packed & 0xF0) == 0,
+        gathers=((packed & 0xF) == 1) & ((packed & 0xF00) == 0),
+        crossed=packed >> 12,
+    )
 
 
-def _items(shape: tuple[int, ...], layouts: _Layouts, network: Network) -> Ints:
-    """[layout, rank] -> items of the rank's part."""
-    result = np.ones((len(layouts), network.cluster.devices), dtype=np.int64)
+def _starts(one: Ints, other: Ints) -> Bools:
+    """Whether the axes of `one` are the first of `other`'s: then a part of `other` lies in a part of `one`."""
+    below = one.copy()
+    for shift in (1, 2, 4, 8, 16):
+        below |= below >> shift
+    result: Bools = (other & below) == one
+    return result
+
+
+def _common(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, outer: int) -> Floats:
+    """Items of the target's part that the ranks sharing the `outer` axes hold together, at the slowest rank."""
+    held, row_index = (source, None) if outer == -1 else Layouts(source.by_dim & outer, source.partial * 0).distinct()
+    common = np.ones((len(held), len(target)))
     for dim, extent in enumerate(shape):
-        masks, index = np.unique(layouts.by_dim[:, dim], return_inverse=True)
-        start, stop = _interval_table(extent, masks, network)
-        result *= (stop - start)[index]
-    return result
+        (before, before_index), (after, after_index) = held.columns[dim], target.columns[dim]
+        one, other = before[:, None], after[None, :]
+        smaller = np.minimum(_part(extent, one, network), _part(extent, other, network))
+        table = np.where(_starts(one, other) | _starts(other, one), smaller, 0).astype(float)
+        if table.size == 1:
+            common *= table[0, 0]
+        else:
+            common *= table[:, after_index][before_index]
+    return common if row_index is None else common[row_index]
 
 
-def _interval_table(extent: int, masks: Ints, network: Network) -> tuple[Ints, Ints]:
-    held = [intervals(extent, _axes(int(mask)), network.cluster.mesh) for mask in masks]
-    return np.stack([start for start, _ in held]), np.stack([stop for _, stop in held])
+def _part_items(shape: tuple[int, ...], layouts: Layouts, network: Network) -> Floats:
+    parts = [_part(extent, layouts.by_dim[:, dim], network) for dim, extent in enumerate(shape)]
+    return np.prod(np.array(parts, dtype=float).reshape(len(shape), len(layouts)), axis=0)
 
 
-def _prefix(
-    shape: tuple[int, ...], source: _Layouts, target: _Layouts, differs: Bools, sizes: tuple[int, ...]
-) -> Bools:
-    """Whether, along the dim that differs, the target keeps only the outermost of the source's axes, evenly."""
-    result = np.zeros(differs.shape[:2], dtype=bool)
-    for dim, extent in enumerate(shape):
-        before, after = source.by_dim[:, None, dim], target.by_dim[:, dim]
-        removed = before & ~after
-        lowest_removed = removed & -removed
-        outermost = ((after & ~before) == 0) & ((after & ~(lowest_removed - 1)) == 0)
-        even = extent % _group_sizes(before, sizes) == 0
-        result |= differs[:, :, dim] & outermost & even
-    return result
-
-
-def _lines(masks: Ints, message_bytes: Ints, line_of: Callable[[tuple[int, ...]], Line]) -> Floats:
-    """latency + bytes * rate, the line looked up by axis set; nothing for the empty set."""
-    latency = _by_mask(masks, lambda axes: line_of(axes).latency_s)
-    rate = _by_mask(masks, lambda axes: line_of(axes).s_per_byte)
-    seconds: Floats = latency + message_bytes * rate
-    return seconds
-
-
-def _by_mask(masks: Ints, function: Callable[[tuple[int, ...]], float]) -> Floats:
-    """`function` of each axis set, computed once for each that occurs."""
-    occurs = np.bincount(masks.ravel())
-    values = np.array([function(_axes(mask)) if count else 0.0 for mask, count in enumerate(occurs)])
-    return values[masks]
-
-
-def _group_sizes(masks: Ints, sizes: tuple[int, ...]) -> Ints:
-    result = np.ones(masks.shape, dtype=np.int64)
-    for axis, size in enumerate(sizes):
-        result *= np.where(masks >> axis & 1, size, 1)
-    return result
-
-
-def _mask(axes: Sequence[int]) -> int:
-    return sum(1 << axis for axis in axes)
-
-
-def _axes(mask: int) -> tuple[int, ...]:
-    return tuple(axis for axis in range(mask.bit_length()) if mask >> axis & 1)
+def _part(extent: int, masks: Ints, network: Network) -> Ints:
+    return -(-extent // group_sizes(masks, network.cluster.mesh))

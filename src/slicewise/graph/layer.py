@@ -23,20 +23,28 @@ class Kind(StrEnum):
     POOL = "pool"
     NORM = "norm"
     ELEMENTWISE = "elementwise"
+    REDUCE = "reduce"  # a sum or mean over some dims: sliced along them it leaves summands
+    LOSS = "loss"  # a number from outputs and targets
+    UPSAMPLE = "upsample"
     CONCAT = "concat"
+    PAD = "pad"  # borders of one value around the input
+    CROP = "crop"  # some positions of the input: slices, chunks, every second row
     FLATTEN = "flatten"
+    VIEW = "view"  # the same items under other dims: reshaped, permuted, squeezed
     FORK = "fork"  # one tensor, several consumers: moved once, gradients summed before they move back
+    DERIVED = "derived"  # made of weights and numbers alone: no sample passes through, every device repeats it
     OPAQUE = "opaque"  # an operator nobody taught us: replicated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """A parameter, under the name it has in the model's state_dict."""
+    """A parameter or buffer, under the name it has in the model's state_dict."""
 
     name: str
     shape: tuple[int, ...]
     dims: str
     trained: bool = True
+    shared: bool = False  # several layers read it: none of them may slice it, and all are sliced alike
 
     @property
     def size(self) -> int:
@@ -55,6 +63,7 @@ class Layer:
     shape: tuple[int, ...]
     dims: str
     weights: tuple[Weight, ...] = ()
+    buffers: tuple[Weight, ...] = ()  # constants among the operands: held whole, cut where they are read
     windows: Mapping[Dim, Window] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     groups: int = 1
@@ -64,22 +73,36 @@ class Layer:
         """Dims that a norm's statistics span."""
         return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
 
+    @property
+    def statistics_shape(self) -> tuple[int, ...]:
+        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels."""
+        return tuple(
+            1 if letter in self.statistics else self.groups if letter == Dim.F and self.groups > 1 else size
+            for letter, size in zip(self.dims, self.shape, strict=True)
+        )
+
+    @property
+    def factor(self) -> tuple[str, tuple[int, ...]]:
+        """Letters and shape of what a product multiplies its input with: a parameter, a buffer, or computed."""
+        held = [(weight.dims, weight.shape) for weight in (*self.weights, *self.buffers)]
+        computed = zip(self.input_dims[1:], self.input_shapes[1:], strict=True)
+        return max([*held, *computed], key=lambda tensor: len(tensor[0]))  # the others are biases
+
     def extents(self, dim: Dim) -> list[int]:
         """The sizes of `dim` in every tensor that has it (H may differ between input and output)."""
         tensors = [*zip(self.input_dims, self.input_shapes, strict=True), (self.dims, self.shape)]
-        tensors += [(weight.dims, weight.shape) for weight in self.weights]
+        tensors += [(weight.dims, weight.shape) for weight in (*self.weights, *self.buffers)]
         return [shape[dims.index(dim)] for dims, shape in tensors if dim in dims]
 
     def flops(self) -> int:
         """Multiply-adds of the forward pass, times two; 0 where memory traffic is all that counts."""
         if self.kind not in (Kind.CONV, Kind.LINEAR):
             return 0
-        weight = self.weights[0]
         # Every weight meets every output position once (transposed: every input position).
         transposed = any(window.transposed for window in self.windows.values())
         dims, shape = (self.input_dims[0], self.input_shapes[0]) if transposed else (self.dims, self.shape)
         positions = prod(size for letter, size in zip(dims, shape, strict=True) if letter not in (Dim.F, Dim.C))
-        return 2 * weight.size * positions
+        return 2 * prod(self.factor[1]) * positions
 
 
 def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
 from slicewise.graph.window import Window
 
 SCHEMA_VERSION = 1
+DETACH = "aten.detach.default"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,6 @@ class LayerGraph:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         used: set[str] = set()
-        owner: dict[str, str] = {}
         forks = {layer.name for layer in self.layers if layer.kind is Kind.FORK}
         for layer in self.layers:
             if layer.name in seen:
@@ -36,14 +36,11 @@ class LayerGraph:
                 if source in used and source not in forks:
                     raise GraphError(f"{self.name}: {source!r} has several consumers and needs a fork")
                 used.add(source)
-            for weight in layer.weights:
-                other = owner.setdefault(weight.name, layer.name)
-                if other != layer.name:
-                    raise GraphError(
-                        f"{self.name}: {other} and {layer.name} share {weight.name}, which cannot be sliced yet; "
-                        "give each its own weight"
-                    )
             seen.add(layer.name)
+        for weight in (weight for layer in self.layers for weight in layer.weights):
+            if len(self.readers[weight.name]) > 1 and not weight.shared:
+                readers = " and ".join(self.layers[position].name for position in self.readers[weight.name])
+                raise GraphError(f"{self.name}: {readers} share {weight.name}, which is not marked as shared")
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -69,12 +66,33 @@ class LayerGraph:
 
     @cached_property
     def gradients(self) -> frozenset[str]:
-        """Layers whose output needs a gradient: some trained weight stands at or before them."""
+        """Layers whose output needs a gradient: some trained weight stands at or before them, and no detach between."""
         needing: set[str] = set()
         for layer in self.layers:
-            if any(weight.trained for weight in layer.weights) or any(source in needing for source in layer.inputs):
+            stops = layer.options.get("op") == DETACH
+            trains = any(weight.trained for weight in layer.weights) or any(s in needing for s in layer.inputs)
+            if trains and not stops:
                 needing.add(layer.name)
         return frozenset(needing)
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[int, ...]]:
+        """Per weight, the positions of the layers that read it; its gradient is complete after the first's backward."""
+        found: dict[str, dict[int, None]] = {}
+        for position, layer in enumerate(self.layers):
+            for weight in layer.weights:
+                found.setdefault(weight.name, {})[position] = None
+        return {name: tuple(positions) for name, positions in found.items()}
+
+    @cached_property
+    def ties(self) -> tuple[tuple[int, ...], ...]:
+        """Positions of layers that share weights, and so must be sliced alike; a layer is in one tie at most."""
+        ties: list[set[int]] = []
+        for positions in self.readers.values():
+            if len(positions) > 1:
+                joined = set(positions).union(*(tie for tie in ties if tie & set(positions)))
+                ties = [tie for tie in ties if not tie & joined] + [joined]
+        return tuple(sorted(tuple(sorted(tie)) for tie in ties))
 
     @property
     def inputs(self) -> tuple[Layer, ...]:
@@ -91,8 +109,12 @@ class LayerGraph:
 
     @property
     def batch(self) -> int:
-        layer = self.inputs[0]
-        return next(size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in (Dim.N, BATCH))
+        return next(
+            size
+            for layer in self.inputs
+            for letter, size in zip(layer.dims, layer.shape, strict=True)
+            if letter in (Dim.N, BATCH)
+        )
 
     def with_batch(self, batch: int) -> "LayerGraph":
         """The same network for another batch size."""
@@ -140,6 +162,12 @@ class LayerGraph:
 def _layer_fields(layer: Layer) -> dict[str, Any]:
     fields = asdict(layer)
     fields["windows"] = {dim.value: asdict(window) for dim, window in layer.windows.items()}
+    # what few layers have is left out where it says nothing
+    if not fields["buffers"]:
+        del fields["buffers"]
+    for weight in fields["weights"]:
+        if not weight["shared"]:
+            del weight["shared"]
     return fields
 
 
@@ -152,11 +180,19 @@ def _layer(fields: dict[str, Any]) -> Layer:
         input_dims=tuple(fields["input_dims"]),
         shape=tuple(fields["shape"]),
         dims=fields["dims"],
-        weights=tuple(
-            Weight(name=item["name"], shape=tuple(item["shape"]), dims=item["dims"], trained=item["trained"])
-            for item in fields["weights"]
-        ),
+        weights=tuple(_weight(item) for item in fields["weights"]),
+        buffers=tuple(_weight(item) for item in fields.get("buffers", [])),
         windows={Dim(dim): Window(**window) for dim, window in fields["windows"].items()},
         options=fields["options"],
         groups=fields["groups"],
+    )
+
+
+def _weight(fields: dict[str, Any]) -> Weight:
+    return Weight(
+        name=fields["name"],
+        shape=tuple(fields["shape"]),
+        dims=fields["dims"],
+        trained=fields["trained"],
+        shared=fields.get("shared", False),
     )

@@ -1,12 +1,10 @@
-"""A model by name: the shipped graphs, saved ones, and factories in the user's own files."""
+"""A model by name: from the zoo, a saved graph, an exported program, a library, or a factory in the user's own file."""
 
-import importlib
-import importlib.util
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slicewise.errors import GraphError, RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -21,7 +19,7 @@ def shipped_names() -> list[str]:
 
 
 def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
-    """The LayerGraph of a zoo name, a saved graph (.json), or `file.py:factory` / `package.module:factory`.
+    """The LayerGraph of a zoo name, a saved graph (.json), or whatever else `capture_model` takes.
 
     Shipped and saved graphs need no torch, unless another input shape is asked for.
     """
@@ -38,54 +36,53 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
             raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
         # a graph captured under a name that finds the model keeps it, so that its plans can be run
         return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
+    if not _elsewhere(model) and model not in shipped_names():  # said before torch is imported
+        raise _unknown(model, shipped_names())
+    return capture_model(model, input_shape)
+
+
+def capture_model(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
+    """Captured now: a zoo name, an exported program (.pt2), `torchvision:NAME`, `timm:NAME`, `file.py:factory` or
+    `package.module:factory`."""
     import torch
 
     from slicewise.graph.capture import capture
+    from slicewise.graph.zoo import ZOO
 
-    module, shape = build_model(model, input_shape)
-    return capture(module, torch.zeros(2, *shape), name=model)
+    if model.endswith(".pt2"):
+        from slicewise.graph.exported import capture_program
+
+        return capture_program(model, input_shape)
+    # networks of our own are captured without memory, which the weights of some and the volumes of others would fill
+    with torch.device("meta" if model in ZOO else "cpu"):
+        module, shape = build_model(model, input_shape)
+        return capture(module, torch.zeros(2, *shape), name=model)
 
 
 def build_model(model: str, input_shape: tuple[int, ...] | None = None) -> "tuple[nn.Module, tuple[int, ...]]":
     """The module itself and the shape of one sample."""
+    from slicewise.graph.factories import make_model
     from slicewise.graph.zoo import ZOO
 
-    if model.endswith(".json"):
-        raise RequestError(f"{model} is a saved graph, which has no weights to run; plan the model itself")
     if model in ZOO:
         return ZOO[model].build(), input_shape or ZOO[model].input_shape
-    place, _, name = model.rpartition(":")
-    if not place:
-        raise UnknownName("model", model, ZOO, ", a saved graph (.json), or path/file.py:factory")
-    try:
-        made = _factory(place, name)()
-    except (GraphError, MemoryError):
-        raise
-    except Exception as error:
-        raise GraphError(f"{model} failed: {type(error).__name__}: {error}") from error
-    module, sample = made if isinstance(made, tuple) else (made, None)
-    sample = sample[0] if isinstance(sample, tuple) else sample
-    shape = input_shape or (tuple(sample.shape[1:]) if sample is not None else None)
+    if not _elsewhere(model):
+        raise _unknown(model, ZOO)
+    if model.endswith(".json"):
+        raise RequestError(f"{model} is a saved graph, which has no weights to run; plan the model itself")
+    if model.endswith(".pt2"):
+        raise RequestError(f"{model} is an exported program, which cannot switch modes to run; plan the model itself")
+    module, made_for = make_model(model)
+    shape = input_shape or made_for
     if shape is None:
         raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
     return module, shape
 
 
-def _factory(place: str, name: str) -> Callable[[], Any]:
-    if place.endswith(".py"):
-        if not Path(place).exists():
-            raise GraphError(f"{place}: no such file")
-        spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            raise GraphError(f"{place}: no such module ({error})") from error
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        raise GraphError(f"{place} has no factory {name!r}")
-    return factory  # type: ignore[no-any-return]
+def _elsewhere(model: str) -> bool:
+    return ":" in model or model.endswith((".json", ".pt2"))
+
+
+def _unknown(model: str, known: Iterable[str]) -> UnknownName:
+    hint = ", torchvision:NAME, timm:NAME, path/file.py:factory, a saved graph (.json) or an exported program (.pt2)"
+    return UnknownName("model", model, known, hint)

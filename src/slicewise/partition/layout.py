@@ -49,6 +49,7 @@ class LayerLayouts:
     output_gradient: Layout  # wanted
     input_gradients: tuple[Layout, ...]  # produced
     weights: tuple[Layout, ...]  # held; gradients lie the same way after the sync
+    buffers: tuple[Layout, ...]  # read; held whole
     sync_axes: tuple[int, ...]  # axes over which weight gradients are summed
 
 
@@ -65,6 +66,7 @@ def layouts(layer: Layer, slicing: Slicing) -> LayerLayouts:
         output_gradient=_layout(layer.dims, slicing, absent=PARTIAL if fork else REPLICATE),
         input_gradients=tuple(_layout(dims, slicing, absent=PARTIAL) for dims in layer.input_dims),
         weights=tuple(_layout(weight.dims, slicing, absent=REPLICATE) for weight in layer.weights),
+        buffers=tuple(_layout(buffer.dims, slicing, absent=REPLICATE) for buffer in layer.buffers),
         sync_axes=sync_axes(layer, slicing),
     )
 

@@ -5,22 +5,22 @@ from the right, space between), so the same degrees always mean the same devices
 of different dims restricts the space; the certificate of a plan says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from slicewise.cluster.mesh import Mesh
+from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.errors import SlicingError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.choices import CANONICAL, Choices, axes_in
 from slicewise.partition.halo import needed
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import intervals
-
-CANONICAL: tuple[Dim | None, ...] = (Dim.N, Dim.D, Dim.H, Dim.W, None, Dim.F, Dim.C)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,14 @@ class Space:
 def sliceable_dims(layer: Layer) -> frozenset[Dim]:
     """The dims that a layer of this kind and these tensors can be sliced along at all."""
     letters = set("".join((*layer.input_dims, layer.dims)))
+    letters -= set("".join(weight.dims for weight in layer.weights if weight.shared))
     if layer.kind is Kind.FORK:
         letters.add(Dim.C)
     return frozenset(dim for dim in Dim if dim in letters)
+
+
+# Layers that merge dims or split them.
+_REGROUPING = (Kind.FLATTEN, Kind.VIEW, Kind.UPSAMPLE)
 
 
 def refusal(layer: Layer, slicing: Slicing, mesh: Mesh) -> str | None:
@@ -50,40 +55,56 @@ def refusal(layer: Layer, slicing: Slicing, mesh: Mesh) -> str | None:
     if len(slicing) != len(mesh.axes):
         return f"{len(slicing)} axes given, the mesh has {len(mesh.axes)}"
     for dim in dict.fromkeys(dim for dim in slicing if dim is not None):
-        axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
-        reason = _refusal_of_dim(layer, dim, axes, mesh)
+        sizes = tuple(size for size, sliced in zip(mesh.sizes, slicing, strict=True) if sliced is dim)
+        reason = _refusal_of_dim(layer, dim, sizes)
         if reason:
             return reason
     return None
 
 
-def _refusal_of_dim(layer: Layer, dim: Dim, axes: tuple[int, ...], mesh: Mesh) -> str | None:
+def _refusal_of_dim(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | None:
+    """Slicing `dim` along axes of these sizes: which axes they are does not matter, nor what the others do."""
     known = sliceable_dims(layer)
     if dim not in known:
         choices = ", ".join(sorted(known)) or "nothing"
         return f"a {layer.kind} layer like this cannot be sliced along {dim}; it can along {choices}"
-    degree = mesh.group_size(axes)
+    line, axes = _line(sizes), tuple(range(len(sizes)))
+    degree = line.devices
     for extent in layer.extents(dim):
-        start, stop = intervals(extent, axes, mesh)
+        start, stop = intervals(extent, axes, line)
         if np.any(start >= stop):
             return f"cannot slice {dim}={extent} into {degree}: a part would be empty"
     if dim is Dim.F and layer.groups > 1 and layer.groups % degree:
         return f"{layer.groups} groups do not divide into {degree} parts"
-    if dim is Dim.F and layer.kind is Kind.FLATTEN and layer.input_shapes[0][layer.input_dims[0].index(dim)] % degree:
-        return f"flattening {layer.input_shapes[0]} keeps channel parts together only where {degree} divides them"
+    if layer.kind in _REGROUPING and dim not in layer.windows and _uneven(layer.extents(dim), degree):
+        return f"{layer.input_shapes[0]} as {layer.shape} keeps {dim} parts together only where {degree} divides them"
     if dim in layer.windows:
         position = layer.input_dims[0].index(dim)
         output_extent = layer.shape[layer.dims.index(dim)]
-        start, stop = needed(layer.windows[dim], layer.input_shapes[0][position], output_extent, axes, mesh)
+        start, stop = needed(layer.windows[dim], layer.input_shapes[0][position], output_extent, axes, line)
         if np.any(start >= stop):
             return f"a part of {dim}={output_extent} in {degree} would read nothing but padding"
     return None
+
+
+def _uneven(extents: list[int], degree: int) -> bool:
+    """Whether a dim that has several sizes has one that does not divide: its parts would hold different items."""
+    return len(set(extents)) > 1 and min(extents) % degree > 0
 
 
 def check_legal(layer: Layer, slicing: Slicing, mesh: Mesh) -> None:
     reason = refusal(layer, slicing, mesh)
     if reason:
         raise SlicingError(f"{layer.name}: {reason}")
+
+
+def check_ties(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> None:
+    """Layers that share weights sum their gradients together: they must be sliced alike."""
+    for tie in graph.ties:
+        first, *others = (graph.layers[position].name for position in tie)
+        for other in others:
+            if slicings[other] != slicings[first]:
+                raise SlicingError(f"{other} shares weights with {first} and must be sliced like it")
 
 
 def contract(layer: Layer, mesh: Mesh) -> Slicing | None:
@@ -99,27 +120,36 @@ def contract(layer: Layer, mesh: Mesh) -> Slicing | None:
 
 def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
     """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal."""
+    choices = legal_choices(layer, mesh, space)
+    return [choices[row] for row in range(len(choices))]
+
+
+def legal_choices(layer: Layer, mesh: Mesh, space: Space = Space()) -> Choices:  # noqa: B008 (frozen)
+    """The same as an array."""
     fixed = contract(layer, mesh)
     if fixed is not None:
-        return [fixed]
-    refused: dict[tuple[Dim, tuple[int, ...]], bool] = {}
-
-    def legal(slicing: Slicing) -> bool:
-        for dim in {dim for dim in slicing if dim is not None}:
-            axes = tuple(axis for axis, sliced in enumerate(slicing) if sliced is dim)
-            if (dim, axes) not in refused:
-                refused[dim, axes] = _refusal_of_dim(layer, dim, axes, mesh) is not None
-            if refused[dim, axes]:
-                return False
-        return True
-
-    return [slicing for slicing in candidate_slicings(sliceable_dims(layer), mesh, space) if legal(slicing)]
+        return Choices.of([fixed], mesh)
+    dims = sliceable_dims(layer)
+    candidates = candidate_choices(dims, mesh, space)
+    legal = np.ones(len(candidates), dtype=bool)
+    for dim in dims:
+        masks, index = np.unique(candidates.axes_of([dim]), return_inverse=True)
+        sizes = [tuple(mesh.sizes[axis] for axis in axes_in(int(mask))) for mask in masks]
+        allowed = {key: not key or _refusal_of_dim(layer, dim, key) is None for key in set(sizes)}
+        legal &= np.array([allowed[key] for key in sizes])[index]
+    return candidates.rows(np.flatnonzero(legal))
 
 
 @lru_cache(maxsize=256)
-def candidate_slicings(dims: frozenset[Dim], mesh: Mesh, space: Space) -> tuple[Slicing, ...]:
+def candidate_choices(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Choices:
     """Canonical slicings over `dims`, whatever the extents."""
-    return tuple(_candidates(dims, mesh, space))
+    return Choices.of(_candidates(dims, mesh, space), mesh)
+
+
+@lru_cache(maxsize=4096)
+def _line(sizes: tuple[int, ...]) -> Mesh:
+    """A mesh of nothing but these axes."""
+    return Mesh(tuple(Axis(f"axis{number}", size, 0) for number, size in enumerate(sizes)))
 
 
 def _candidates(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Iterator[Slicing]:

@@ -3,21 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import TERMS, Cost
 from slicewise.explaining import Comparison, Explanation
 from slicewise.plans import Plan, spelled
+from slicewise.report.tables import console, table_of
 from slicewise.units import amount, seconds
-
-
-def console() -> Console:
-    """Standard output; wide enough for the tables when it is not a terminal."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=132)
 
 
 def show_plan(plan: Plan) -> None:
@@ -41,7 +33,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def _layer_table(plan: Plan) -> Table:
-    table = _table("layers", "kind", "slicing", "compute", "communication", "bytes sent")
+    table = table_of("layers", "kind", "slicing", "compute", "communication", "bytes sent")
     for names, slicing in stretches(plan):
         costs = [plan.costs[name] for name in names]
         total = sum((_cost(cost) for cost in costs), Cost())
@@ -70,7 +62,7 @@ def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
 
 def _strategy_table(plan: Plan) -> Table:
     impossible: list[str] = []
-    table = _table(
+    table = table_of(
         "strategy", "step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory",
         "speed-up",
     )  # fmt: skip
@@ -107,7 +99,7 @@ def show_explanation(plan: Plan, explanation: Explanation) -> None:
         f"[bold]{plan.model}[/] on {plan.cluster}, {plan.devices} devices, batch {plan.batch}: the plan against "
         f"[bold]{against}[/] parallelism" + (f" (data parallelism: {explanation.reason})" if explanation.reason else "")
     )
-    table = _table(
+    table = table_of(
         "layers",
         "slicing",
         f"{against}",
@@ -169,7 +161,7 @@ def show_run(result: Mapping[str, Any]) -> None:
             highlight=False,
         )
     predicted, step = result["predicted"], result["iteration_s"]
-    table = _table("per step", "predicted", "measured", "predicted / measured")
+    table = table_of("per step", "predicted", "measured", "predicted / measured")
     names = {f"{term}_s": term for term in TERMS if term != "sync"} | {"exposed_sync_s": "sync (not hidden)"}
     measured = {**result, "exposed_sync_s": result["sync_s"], "iteration_s": step["median"]}
     for key, name in (names | {"iteration_s": "step"}).items():
@@ -198,38 +190,9 @@ def show_run(result: Mapping[str, Any]) -> None:
         )
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
-    left = {"layers", "kind", "slicing", "strategy", "why", "per step"}
-    for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", overflow="fold")
-    return table
-
-
 def _span(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]} ({len(names)})"
 
 
 def _cost(fields: Mapping[str, Any]) -> Cost:
     return Cost(**{name: fields[name] for name in Cost.__dataclass_fields__ if name in fields})
-
-
-def show_cluster(cluster: Cluster) -> None:
-    out = console()
-    device = cluster.device
-    rates = ", ".join(
-        f"{name.replace('_', ' ')} {amount(device.peak_flops_per_s * share, 'FLOP/s')}"
-        for name, share in device.efficiency.items()
-    )
-    out.print(f"[bold]{cluster.name}[/]: {cluster.devices} x {device.name}; {rates}", highlight=False)
-    out.print(
-        f"memory {amount(device.memory_bytes_per_s, 'B/s')}, {amount(device.memory_bytes, 'B')} each; calling a layer "
-        f"{seconds(device.kernel_s)}; {cluster.overlap:.0%} of a gradient all-reduce hides behind compute",
-        highlight=False,
-    )
-    table = _table("tier", "members", "operation", "latency", "bandwidth")
-    for tier in cluster.tiers:
-        links = dict(tier.collectives) or {"any": tier.link("any")}
-        for name, link in links.items():
-            table.add_row(tier.name, str(tier.size), name, seconds(link.latency_s), amount(link.bytes_per_s, "B/s"))
-    out.print(table)

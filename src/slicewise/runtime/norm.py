@@ -51,7 +51,12 @@ class SharedStatistics:
 def shared_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: SharedStatistics
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance (for running statistics)."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance (for running statistics).
+
+    Weight and bias have the dims of x, or of its last ones: they are broadcast.
+    """
+    if weight is None and bias is not None:
+        weight = torch.ones_like(bias)
     y, mean, variance = _SharedNorm.apply(x, weight, bias, eps, statistics)
     return y, mean, variance
 
@@ -69,28 +74,36 @@ class _SharedNorm(torch.autograd.Function):
         mean, variance = statistics.merged(x)
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, weight, mean, scale)
-        ctx.statistics, ctx.has_bias = statistics, bias is not None
+        ctx.statistics, ctx.bias_shape = statistics, None if bias is None else bias.shape
         ctx.mark_non_differentiable(mean, variance)
-        gain = scale if weight is None else scale * _per_channel(weight, x)
-        shift = -mean * gain if bias is None else _per_channel(bias, x) - mean * gain
+        gain = scale if weight is None else scale * weight
+        shift = -mean * gain if bias is None else bias - mean * gain
         return torch.addcmul(shift, x, gain), mean, variance
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, scale = ctx.saved_tensors
         statistics: SharedStatistics = ctx.statistics
-        dy, channels = gradients[0], [dim for dim in range(gradients[0].dim()) if dim != 1]
+        dy = gradients[0]
         normal = (x - mean) * scale
-        sum_dy = dy.sum(statistics.dims, keepdim=True)
-        sum_dy_normal = (dy * normal).sum(statistics.dims, keepdim=True)
+        dy_normal = dy * normal
+        varies = weight is not None and _varies(weight, x, statistics.dims)
+        sums = [(d * weight if varies else d).sum(statistics.dims, keepdim=True) for d in (dy, dy_normal)]
         # this rank's part of the weight gradients; the gradient sync adds the others'
-        d_weight = None if weight is None else sum_dy_normal.sum(channels)
-        d_bias = sum_dy.sum(channels) if ctx.has_bias else None
-        sum_dy, sum_dy_normal = statistics.summed(sum_dy, sum_dy_normal)
-        gain = scale if weight is None else scale * _per_channel(weight, x)
-        dx = gain * (dy - (sum_dy + normal * sum_dy_normal) / statistics.count)
+        whole_dy, whole_dy_normal = (dy, dy_normal) if varies else sums
+        d_weight = None if weight is None else whole_dy_normal.sum_to_size(weight.shape)
+        d_bias = None if ctx.bias_shape is None else whole_dy.sum_to_size(ctx.bias_shape)
+        total, along = statistics.summed(*sums)
+        if weight is None:
+            dx = scale * (dy - (total + normal * along) / statistics.count)
+        elif varies:
+            dx = scale * (dy * weight - (total + normal * along) / statistics.count)
+        else:
+            dx = scale * weight * (dy - (total + normal * along) / statistics.count)
         return dx, d_weight, d_bias, None, None
 
 
-def _per_channel(vector: Tensor, x: Tensor) -> Tensor:
-    return vector.view(1, -1, *[1] * (x.dim() - 2))
+def _varies(weight: Tensor, x: Tensor, dims: tuple[int, ...]) -> bool:
+    """Whether positions with common statistics have different weights."""
+    missing = x.dim() - weight.dim()
+    return any(dim >= missing and weight.shape[dim - missing] > 1 for dim in dims)

@@ -16,7 +16,7 @@ from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import REPLICATE, Layout, Shard, Slicing, layouts
-from slicewise.partition.legal import check_legal
+from slicewise.partition.legal import check_legal, check_ties
 from slicewise.partition.parts import box
 from slicewise.runtime.gradient_sync import GradientSync
 from slicewise.runtime.groups import Groups
@@ -53,12 +53,15 @@ class SlicedModule(Names):
     ) -> None:
         super().__init__()
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        check_ties(graph, slicings)
         self._graph, self._slicings, self._mesh, self._device = graph, dict(slicings), mesh, device
         self._groups = Groups(mesh, dist.get_rank())
         self._device_mesh = self._groups.device_mesh(device.type)
         self._weights = Weights(model, graph, slicings, self._groups, self._device_mesh)
         kept = set(model.state_dict())
-        for name, tensor in (*self._weights.parameters.items(), *self._weights.buffers.items()):
+        held: dict[str, Tensor] = {**self._weights.parameters, **self._weights.buffers}
+        held |= {name: held[first] for name, first in self._weights.other_names.items()}
+        for name, tensor in held.items():
             self.register(name, tensor, persistent=name in kept)
         self._context = Context(
             groups=self._groups,
@@ -69,14 +72,20 @@ class SlicedModule(Names):
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
         self._programs: dict[int, list[_Step]] = {}
         self._seed, self._steps = seed, 0
-        samples: Slicing = (Dim.N,) * len(mesh.axes)
-        self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs)
+        self._samples: Slicing = (Dim.N,) * len(mesh.axes)
+        self.local_samples = all(slicings[layer.name] == self._samples for layer in self._batched_inputs)
         self.train(model.training)
 
-    def forward(self, *inputs: Tensor) -> Any:
-        """The output for this rank's samples, or the whole batch's output as a DTensor."""
-        if len(inputs) != len(self._graph.inputs):
-            raise PlanError(f"{self._graph.name} takes {len(self._graph.inputs)} inputs (got {len(inputs)})")
+    def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
+        """The output for this rank's samples, or the whole batch's output as a DTensor.
+
+        Inputs come in the order of the model's, or by name; several outputs come as a flat tuple.
+        """
+        rest = [layer.name for layer in self._graph.inputs[len(inputs) :]]
+        if len(inputs) > len(self._graph.inputs) or set(named) != set(rest):
+            wanted = ", ".join(layer.name for layer in self._graph.inputs)
+            raise PlanError(f"{self._graph.name} takes {wanted} (got {len(inputs)} inputs and {sorted(named)})")
+        inputs += tuple(named[name] for name in rest)
         if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
         self._weights.check_frozen()
@@ -86,7 +95,10 @@ class SlicedModule(Names):
                     f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {tuple(x.shape[1:])}; "
                     "plan again with --input"
                 )
-        batch = inputs[0].shape[0] * (self._mesh.devices if self.local_samples else 1)
+        sizes = {len(x) for x, layer in zip(inputs, self._graph.inputs, strict=True) if Dim.N in layer.dims}
+        if len(sizes) != 1:
+            raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
+        batch = sizes.pop() * (self._mesh.devices if self.local_samples else 1)
         if batch not in self._programs:
             self._programs[batch] = self._compile(batch)
         self._steps += int(self.training)
@@ -116,6 +128,11 @@ class SlicedModule(Names):
             else:
                 values[layer.name] = result
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @property
+    def _batched_inputs(self) -> list[Layer]:
+        """Inputs that are not the same for all samples."""
+        return [layer for layer in self._graph.inputs if Dim.N in layer.dims]
 
     @property
     def output_copies(self) -> int:
@@ -162,6 +179,8 @@ class SlicedModule(Names):
 
     def _hand_over(self, layer: Layer, local: Tensor) -> Any:
         if self.local_samples:
+            if Dim.N not in layer.dims:  # a number for the whole batch, such as a loss: complete on every rank
+                return local
             averaged: Tensor = _Averaged.apply(local, self._mesh.devices)
             return averaged
         shape = torch.Size(layer.shape)

@@ -20,6 +20,7 @@ from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import weight_layouts
 from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Shard, Slicing, layouts
+from slicewise.partition.legal import sliceable_dims
 from slicewise.partition.parts import box
 from slicewise.runtime.groups import Groups
 
@@ -55,6 +56,7 @@ class Weights:
         for name, buffer in model.named_buffers():
             facade = self._facade(buffer, buffer_layouts.get(name, whole))
             self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
+        self.other_names = _other_names(model)
 
     def check_frozen(self) -> None:
         """The leaves are what is trained: freezing a weight here would go unnoticed."""
@@ -93,17 +95,26 @@ def _dtensor(
     )
 
 
+def _other_names(model: nn.Module) -> dict[str, str]:
+    """Further names of parameters and buffers that a model has under several -> the first."""
+    first: dict[int, str] = {}
+    names = {}
+    for held in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
+        for name, tensor in held:
+            names[name] = first.setdefault(id(tensor), name)
+    return {name: own for name, own in names.items() if name != own}
+
+
 def _buffer_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, Layout]]:
     """Running statistics lie as the norm's channels do."""
     for layer in graph:
-        if layer.kind is Kind.NORM:
-            channel = layer.dims.index("F")
+        references = [layer.options.get("arguments", {}).get(name) for name in ("running_mean", "running_var")]
+        if layer.kind is Kind.NORM and all(references):
+            channel = Shard(layer.dims.index("F")) if "F" in sliceable_dims(layer) else None
             output = layouts(layer, slicings[layer.name]).output
-            layout = tuple(Shard(0) if placement == Shard(channel) else REPLICATE for placement in output)
-            for name in ("running_mean", "running_var"):
-                reference = layer.options["arguments"].get(name)
-                if reference:
-                    yield reference["buffer"], layout
+            layout = tuple(Shard(0) if placement == channel else REPLICATE for placement in output)
+            for reference in references:
+                yield reference["buffer"], layout
 
 
 class Names(nn.Module):

@@ -1,14 +1,18 @@
 """The strategies that one would choose without a search, as plans like any other."""
 
 from collections.abc import Callable, Mapping
-from operator import eq
 
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.cluster.mesh import Mesh
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.graph.layer import Kind, Layer
+from slicewise.partition.choices import Choices, group_sizes
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space, candidate_slicings, legal_slicings, refusal, sliceable_dims
+from slicewise.partition.legal import Space, candidate_choices, legal_choices, legal_slicings, refusal, sliceable_dims
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
 
@@ -28,34 +32,42 @@ def filter_(model: CostModel) -> dict[str, Slicing]:
 
 
 def spatial(model: CostModel) -> dict[str, Slicing]:
-    """One cut of space for every layer that allows it, the best such cut.
+    """One cut of space for every layer that allows it: the cut that is best for the layers by themselves.
 
     A layer too small for it gets the nearest one it allows; what has no space goes by sample, where there are enough.
     """
     mesh = model.cluster.mesh
-    samples: Slicing = (Dim.N,) * len(mesh.axes)
     dims = frozenset(dim for layer in model.graph for dim in sliceable_dims(layer) & set(SPACE))
-    cuts = [cut for cut in candidate_slicings(dims, mesh, _CUBES) if None not in cut]
-    smaller = {layer.name: _spatial_slicings(layer, model) for layer in model.graph}
-    plans = []
-    for cut in cuts:
-        nearest = {
-            name: sorted(choices, key=lambda choice: -sum(map(eq, choice, cut))) for name, choices in smaller.items()
-        }
-        plans.append(_fill(model, lambda layer, cut=cut, nearest=nearest: [cut, *nearest[layer.name], samples]))  # type: ignore[misc]
-    used = [plan for plan in plans if any(dim in SPACE for slicing in plan.values() for dim in slicing)]
-    if not used:
+    candidates = candidate_choices(dims, mesh, _CUBES)
+    cuts = candidates.rows(np.flatnonzero(candidates.axes_of(SPACE) == (1 << len(mesh.axes)) - 1))
+    spatially: dict[int, tuple[Choices, NDArray[np.int64], NDArray[np.float64]]] = {}
+    total_s = np.zeros(len(cuts))
+    for layer, key in zip(model.graph, model.alike, strict=True):
+        if key not in spatially:
+            choices = _spatial_choices(layer, mesh)
+            alike = (choices.labels[:, None, :] == cuts.labels).sum(axis=2)
+            nearest = alike.argmax(axis=0) if len(choices) else np.zeros(len(cuts), dtype=np.int64)
+            spatially[key] = choices, nearest, model.layer_seconds(layer, choices).total_s
+        choices, nearest, seconds = spatially[key]
+        total_s += seconds[nearest] if len(choices) else 0.0
+    if not len(cuts) or not any(len(choices) for choices, *_ in spatially.values()):
         raise InfeasibleError("no layer has space to slice over these devices")
-    return min(used, key=lambda plan: sum(cost.total_s for cost in model.plan_costs(plan).values()))
+    best = int(total_s.argmin())
+    samples: Slicing = (Dim.N,) * len(mesh.axes)
+
+    def wishes(layer: Layer) -> list[Slicing]:
+        choices, nearest, _ = spatially[model.alike[model.graph.index[layer.name]]]
+        return [cuts[best], *([choices[nearest[best]]] if len(choices) else []), samples]
+
+    return _fill(model, wishes)
 
 
-def _spatial_slicings(layer: Layer, model: CostModel) -> list[Slicing]:
+def _spatial_choices(layer: Layer, mesh: Mesh) -> Choices:
     """Slicings by space alone, those over most devices first."""
-    legal = legal_slicings(layer, model.cluster.mesh, _CUBES)
-    return sorted(
-        (slicing for slicing in legal if set(slicing) <= {*SPACE, None} and set(slicing) != {None}),
-        key=lambda slicing: slicing.count(None),
-    )
+    legal = legal_choices(layer, mesh, _CUBES)
+    space = legal.axes_of(SPACE)
+    alone = np.flatnonzero((space > 0) & (legal.axes_of(Dim) == space))
+    return legal.rows(alone[np.argsort(-group_sizes(space[alone], mesh), kind="stable")])
 
 
 def owt(model: CostModel) -> dict[str, Slicing]:

@@ -10,8 +10,10 @@ A layer with more than two neighbours leaves a table of more than two dims, so a
 The order is greedy: the layer that is cheapest to eliminate next. Choices are read back in reverse.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,14 @@ from slicewise.search.problem import Floats, Problem
 from slicewise.search.solution import Solution
 
 _BLOCK_ITEMS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which node goes when, and how many entries that looks at."""
+
+    nodes: tuple[int, ...]
+    work: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +48,58 @@ class _Undo:
 
 
 def eliminate(problem: Problem) -> Solution:
-    sizes = [len(vector) for vector in problem.vectors]
-    tables = [_Table((node,), vector) for node, vector in enumerate(problem.vectors)]
-    tables += [_Table(pair, matrix) for pair, matrix in problem.matrices.items()]
+    sizes = problem.sizes
+    touching: list[list[_Table]] = [[_Table((node,), vector)] for node, vector in enumerate(problem.vectors)]
+    for pair, matrix in problem.matrices.items():
+        table = _Table(pair, matrix)
+        for node in pair:
+            touching[node].append(table)
     undo: list[_Undo] = []
     constant = 0.0
-    remaining = set(range(len(sizes)))
-    while remaining:
-        node = min(remaining, key=lambda candidate: (_work(candidate, tables, sizes), candidate))
-        remaining.remove(node)
-        mine = [table for table in tables if node in table.nodes]
-        tables = [table for table in tables if node not in table.nodes]
+    for node in order(sizes, problem.matrices).nodes:
+        mine = touching[node]
         neighbours = tuple(sorted({other for table in mine for other in table.nodes} - {node}))
         costs, best = _minimise_out(node, neighbours, mine, sizes)
         undo.append(_Undo(node, neighbours, best))
-        if neighbours:
-            tables.append(_Table(neighbours, costs))
-        else:
+        rest = _Table(neighbours, costs)
+        for other in neighbours:
+            touching[other] = [table for table in touching[other] if node not in table.nodes] + [rest]
+        if not neighbours:
             constant += float(costs)
+        touching[node] = []
     choice = [0] * len(sizes)
     for step in reversed(undo):
         choice[step.node] = int(step.best[tuple(choice[other] for other in step.neighbours)])
-    return Solution(
-        choice=tuple(choice), cost=constant, method="elimination", remaining_nodes=irreducible_nodes(problem)
-    )
+    return Solution(choice=tuple(choice), cost=constant, lower=constant, method="elimination")
 
 
-def _work(node: int, tables: Sequence[_Table], sizes: Sequence[int]) -> float:
-    """Entries that eliminating `node` has to look at."""
-    involved = {other for table in tables if node in table.nodes for other in table.nodes}
-    return float(np.prod([float(sizes[other]) for other in involved]))
+def order(sizes: Sequence[int], pairs: Iterable[tuple[int, int]]) -> Order:
+    """Greedy: always the node whose elimination looks at the fewest entries."""
+    near: list[set[int]] = [set() for _ in sizes]
+    for i, j in pairs:
+        near[i].add(j)
+        near[j].add(i)
+
+    def work(node: int) -> float:
+        return prod((float(sizes[other]) for other in near[node]), start=float(sizes[node]))
+
+    queue = [(work(node), node) for node in range(len(sizes))]
+    heapify(queue)
+    done: list[int] = []
+    left = set(range(len(sizes)))
+    total = 0.0
+    while queue:
+        expected, node = heappop(queue)
+        if node not in left or expected != work(node):
+            continue  # its neighbours changed: a newer entry is in the queue
+        left.remove(node)
+        done.append(node)
+        total += expected
+        for other in near[node]:
+            near[other] = (near[other] | near[node]) - {node, other}
+        for other in near[node]:
+            heappush(queue, (work(other), other))
+    return Order(tuple(done), total)
 
 
 def _minimise_out(
@@ -104,11 +136,11 @@ def _aligned(table: _Table, order: tuple[int, ...], block: slice) -> Floats:
     return costs.reshape(shape)
 
 
-def irreducible_nodes(problem: Problem) -> int:
+def irreducible_nodes(nodes: int, pairs: Iterable[tuple[int, int]]) -> int:
     """The paper's K: nodes left when node and edge elimination alone can do no more."""
-    before: dict[int, set[int]] = {node: set() for node in range(len(problem.vectors))}
-    after: dict[int, set[int]] = {node: set() for node in range(len(problem.vectors))}
-    for i, j in problem.matrices:
+    before: dict[int, set[int]] = {node: set() for node in range(nodes)}
+    after: dict[int, set[int]] = {node: set() for node in range(nodes)}
+    for i, j in pairs:
         after[i].add(j)
         before[j].add(i)
     pending = list(before)

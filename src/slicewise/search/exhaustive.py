@@ -35,4 +35,4 @@ def enumerate_all(problem: Problem) -> Solution:
             chosen.pop()
 
     descend(0.0)
-    return Solution(choice=best[1], cost=best[0], method="exhaustive", remaining_nodes=len(problem.vectors))
+    return Solution(choice=best[1], cost=best[0], lower=best[0], method="exhaustive")

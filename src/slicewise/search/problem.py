@@ -1,21 +1,15 @@
 """The search problem as tables: one vector per layer, one matrix per edge."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slicewise.cost.model import CostModel
-from slicewise.cost.network import Network
-from slicewise.cost.transitions import transition_seconds
-from slicewise.graph.layer import Layer
-from slicewise.partition.layout import Layout, Slicing, layouts
-from slicewise.partition.legal import Space, legal_slicings
+from slicewise.partition.choices import Choices, Floats, Ints
 
-Floats = NDArray[np.float64]
+_NEVER_S = 1e9  # dearer than any plan; finite, so that messages stay numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,113 +25,72 @@ class Problem:
             + sum(matrix[choice[i], choice[j]] for (i, j), matrix in self.matrices.items())
         )
 
-    def restricted(self, kept: Sequence[NDArray[np.int64]]) -> "Problem":
+    def restricted(self, kept: Sequence[Ints]) -> "Problem":
         """The same problem with only the `kept` choices of each node."""
+        full = [len(keep) == len(vector) for keep, vector in zip(kept, self.vectors, strict=True)]
         return Problem(
             vectors=tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True)),
-            matrices={(i, j): matrix[np.ix_(kept[i], kept[j])] for (i, j), matrix in self.matrices.items()},
+            matrices={
+                (i, j): matrix if full[i] and full[j] else matrix[np.ix_(kept[i], kept[j])]
+                for (i, j), matrix in self.matrices.items()
+            },
         )
 
+    @property
+    def sizes(self) -> list[int]:
+        return [len(vector) for vector in self.vectors]
 
-Slicings = tuple[tuple[Slicing, ...], ...]  # the choices of each layer
 
+def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int, int], Floats]:
+    """Every pair of choices along every edge.
 
-def cost_layers(
-    model: CostModel, space: Space, plans: Sequence[Mapping[str, Slicing]] = ()
-) -> tuple[Slicings, tuple[Floats, ...]]:
-    """Every legal slicing of every layer, those of `plans` included, and what it costs by itself.
-
-    Equal layers are costed once.
+    Equal edges are priced once, for all choices that any of the equal layers still has, and each takes its own rows.
     """
-    planned: dict[object, list[Slicing]] = defaultdict(list)
-    for layer in model.graph:
-        planned[likeness(model, layer)] += [plan[layer.name] for plan in plans]
-    known: dict[object, tuple[tuple[Slicing, ...], Floats]] = {}
-    for layer in model.graph:
-        key = likeness(model, layer)
-        if key not in known:
-            legal = legal_slicings(layer, model.cluster.mesh, space)
-            slicings = tuple(dict.fromkeys([*legal, *planned[key]]))
-            costs = np.array([model.layer_cost(layer, slicing).total_s for slicing in slicings])
-            known[key] = slicings, costs
-    rows = [known[likeness(model, layer)] for layer in model.graph]
-    return tuple(slicings for slicings, _ in rows), tuple(costs for _, costs in rows)
-
-
-def cost_edges(model: CostModel, slicings: Slicings) -> dict[tuple[int, int], Floats]:
-    """Every pair of choices along every edge; equal edges are costed once."""
     graph = model.graph
-    known: dict[object, Floats] = {}
+    alike = model.alike
+    union, rows = _unions(alike, choices)
+    known: dict[tuple[int, int, int], Floats] = {}
     matrices: dict[tuple[int, int], Floats] = {}
     for producer, consumer, slot in graph.edges:
-        before, after = graph.layers[producer], graph.layers[consumer]
-        key = (likeness(model, before), likeness(model, after), slot, slicings[producer], slicings[consumer])
+        key = (alike[producer], alike[consumer], slot)
         if key not in known:
-            known[key] = _edge_matrix(model, before, slicings[producer], after, slicings[consumer], slot)
+            known[key] = model.edge_seconds(
+                graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
+            )
+        matrix = known[key]
+        if any(len(rows[node]) < len(union[alike[node]]) for node in (producer, consumer)):
+            matrix = matrix[np.ix_(rows[producer], rows[consumer])]
         pair = (producer, consumer)
-        matrices[pair] = matrices[pair] + known[key] if pair in matrices else known[key]
+        matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return matrices
 
 
-def likeness(model: CostModel, layer: Layer) -> object:
-    """Layers with the same key cost the same, whatever their names."""
-    return (
-        layer.kind,
-        layer.input_shapes,
-        layer.input_dims,
-        layer.shape,
-        layer.dims,
-        tuple((weight.shape, weight.dims) for weight in layer.weights),
-        tuple(layer.windows.items()),
-        layer.groups,
-        layer.statistics,
-        bool(layer.options.get("in_place")),
-        layer.name in model.graph.gradients,
-        model.wants_input_gradient(layer),
-    )
+def tie_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int, int], Floats]:
+    """Layers that share weights are sliced alike: any other pair of choices is out of the question."""
+    matrices = {}
+    for tie in model.graph.ties:
+        for one, other in pairwise(tie):
+            alike = (choices[one].labels[:, None, :] == choices[other].labels[None, :, :]).all(axis=2)
+            matrices[one, other] = np.where(alike, 0.0, _NEVER_S)
+    return matrices
 
 
-def _edge_matrix(
-    model: CostModel,
-    before: Layer,
-    before_slicings: Sequence[Slicing],
-    after: Layer,
-    after_slicings: Sequence[Slicing],
-    slot: int,
-) -> Floats:
-    sources = [layouts(before, slicing) for slicing in before_slicings]
-    targets = [layouts(after, slicing) for slicing in after_slicings]
-    matrix = _pairs(before.shape, [s.output for s in sources], [t.inputs[slot] for t in targets], model)
-    if before.name in model.graph.gradients:
-        matrix = (
-            matrix
-            + _pairs(
-                before.shape,
-                [t.input_gradients[slot] for t in targets],
-                [s.output_gradient for s in sources],
-                model,
-            ).T
-        )
-    return matrix
-
-
-def _pairs(shape: tuple[int, ...], sources: list[Layout], targets: list[Layout], model: CostModel) -> Floats:
-    """Distinct layouts are few: cost those pairs and spread them."""
-    distinct_sources, source_index = _distinct(sources)
-    distinct_targets, target_index = _distinct(targets)
-    seconds = _seconds(shape, tuple(distinct_sources), tuple(distinct_targets), model.network)
-    return seconds[np.ix_(source_index, target_index)]
-
-
-@lru_cache(maxsize=64)
-def _seconds(
-    shape: tuple[int, ...], sources: tuple[Layout, ...], targets: tuple[Layout, ...], network: Network
-) -> Floats:
-    """Equal tensors between equal choices come up again and again, forward and backward."""
-    return transition_seconds(shape, sources, targets, network)
-
-
-def _distinct(items: list[Layout]) -> tuple[list[Layout], list[int]]:
-    positions: dict[Layout, int] = {}
-    index = [positions.setdefault(item, len(positions)) for item in items]
-    return list(positions), index
+def _unions(alike: Sequence[int], choices: Sequence[Choices]) -> tuple[dict[int, Choices], list[Ints]]:
+    """For equal layers the choices of all of them together, and each layer's rows among these."""
+    members: dict[int, list[int]] = {}
+    for node, key in enumerate(alike):
+        members.setdefault(key, []).append(node)
+    union: dict[int, Choices] = {}
+    rows: list[Ints] = [np.empty(0, dtype=np.int64)] * len(choices)
+    for key, nodes in members.items():
+        mesh = choices[nodes[0]].mesh
+        if all(choices[node] is choices[nodes[0]] for node in nodes):
+            labels, index = choices[nodes[0]].labels, np.tile(np.arange(len(choices[nodes[0]])), len(nodes))
+        else:
+            stacked = np.concatenate([choices[node].labels for node in nodes])
+            labels, index = np.unique(stacked, axis=0, return_inverse=True)
+        union[key] = Choices(labels, mesh)
+        ends = np.cumsum([len(choices[node]) for node in nodes])
+        for node, part in zip(nodes, np.split(index, ends[:-1]), strict=True):
+            rows[node] = part
+    return union, rows

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """One choice per node, and what it costs. Searches here are exact: their solutions are optimal."""
+    """One choice per node, what it costs, and a bound that no choice can go below."""
 
     choice: tuple[int, ...]
     cost: float
+    lower: float
     method: str
-    remaining_nodes: int

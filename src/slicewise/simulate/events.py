@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slicewise.cost.compute import ITEM_BYTES
 from slicewise.cost.model import CostModel
+from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import Slicing
 
@@ -66,7 +66,7 @@ def simulate(model: CostModel, slicings: Mapping[str, Slicing]) -> Timeline:
         while pending and done.issuperset(pending[0].layers):  # in order, as every rank starts them
             bucket = pending.popleft()
             start = max(now, link_free)
-            link_free = start + model.network.all_reduce(bucket.axes).seconds(bucket.items * ITEM_BYTES)
+            link_free = start + model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
             events.append(Event("link", bucket.weights[0], "sync", start, link_free))
     backward_end = now
     hidden_s = sum(

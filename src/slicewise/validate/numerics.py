@@ -97,7 +97,7 @@ def _whole(gradient: torch.Tensor | None) -> torch.Tensor | None:
 
 def _without_dropout(graph: LayerGraph) -> LayerGraph:
     def quiet(layer: Layer) -> Layer:
-        if "dropout" not in layer.options.get("op", ""):
+        if not any(name in layer.options.get("op", "") for name in ("dropout", "drop_path")):
             return layer
         return replace(layer, options={**layer.options, "arguments": {**layer.options["arguments"], "p": 0.0}})
 
@@ -105,8 +105,13 @@ def _without_dropout(graph: LayerGraph) -> LayerGraph:
 
 
 class _NoDropout(TorchFunctionMode):
-    """Every dropout inside, module or function, passes its input on."""
+    """Every dropout inside, module or function, passes its input on; masks written out by hand keep everything."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        return args[0] if "dropout" in name and args else func(*args, **(kwargs or {}))
+        if "dropout" in name and args:
+            return args[0]
+        if name == "bernoulli_":
+            return args[0].fill_(1.0)
+        result = func(*args, **(kwargs or {}))
+        return result.fill_(0.999) if name == "rand" else result

@@ -66,12 +66,20 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
     ("line", "instead", "complaint"),
     [
         ('name = "mine"', "", "mine.toml: name is missing"),
-        ("[device.efficiency]", "[efficiency]", "mine.toml: device: efficiency is missing"),
+        ('name = "mine"', "name = 3", "mine.toml: name must be text, in quotes (got 3)"),
+        ("cores = 2", "core = 2", "mine.toml: unknown field 'core'; choose from name, origin, overlap, cores, device"),
+        ("cores = 2", "cores = 2\norigin = 1", "mine.toml: origin must be text, in quotes (got 1)"),
+        ("[device.efficiency]", "[efficiency]", "mine.toml: unknown field 'efficiency'; choose from name"),
+        ("[device.efficiency]", "[device.efficient]", "mine.toml: device: unknown field 'efficient'; choose from like"),
         ("kernel_s = 1e-6", "", "mine.toml: device: kernel_s is missing"),
         ("kernel_s = 1e-6", "kernel_s = -1", "mine.toml: device: kernel_s must be a positive number (got -1)"),
         ("kernel_s = 1e-6", 'kernel_s = "x"', "mine.toml: device: kernel_s must be a positive number (got 'x')"),
         ("kernel_s = 1e-6", "kernel_s = true", "mine.toml: device: kernel_s must be a positive number (got True)"),
+        ("kernel_s = 1e-6", "kernel_s = nan", "mine.toml: device: kernel_s must be a positive number (got nan)"),
+        ("kernel_s = 1e-6", "kernel_s = inf", "mine.toml: device: kernel_s must be a positive number (got inf)"),
+        ("kernel_s = 1e-6", "kernel = 1e-6", "mine.toml: device: unknown field 'kernel'; choose from like, name"),
         ("linear = 0.6", "", "mine.toml: device.efficiency: linear is missing"),
+        ("linear = 0.6", "matmul = 0.6", "mine.toml: device.efficiency: unknown field 'matmul'; choose from conv, "),
         ("linear = 0.6", "linear = 0.6\nconv3d = 0.3", "mine.toml: device.efficiency: conv3d_backward is missing"),
         (
             "memory_bytes = 1e9",
@@ -80,12 +88,14 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
         ),
         ("size = 4", "", "mine.toml: tiers[0]: size is missing"),
         ("size = 4", "size = 2.5", "mine.toml: tiers[0]: size must be a whole number (got 2.5)"),
+        ("ports = 2", "port = 2", "mine.toml: tiers[0]: unknown field 'port'; choose from name, size, latency_s"),
         ("ports = 2", "ports = 0", "mine.toml: tiers[0]: ports must be a positive number (got 0)"),
         ("latency_s = 9e-6", "", "mine.toml: tiers[0].collectives.all_reduce: latency_s is missing"),
+        ("latency_s = 9e-6", "alpha = 1", "mine.toml: tiers[0].collectives.all_reduce: unknown field 'alpha'; choose"),
         (
             "[tiers.collectives.all_reduce]",
             "[tiers.collectives.gossip]",
-            "mine.toml: tiers[0].collectives: unknown 'gossip'; choose from all_reduce, all_gather, all_to_all",
+            "mine.toml: tiers[0].collectives: unknown collective 'gossip'; choose from all_reduce, ",
         ),
         ("overlap = 0.5", "overlap = 2", "mine.toml: overlap must be a number from 0 to 1 (got 2)"),
         ("overlap = 0.5", 'overlap = "all"', "mine.toml: overlap must be a number from 0 to 1 (got 'all')"),
@@ -93,8 +103,9 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
         (
             "kernel_s = 1e-6",
             "kernel_s = 1e-6\nhalf_size = [1, 2]",
-            "mine.toml: device: half_size must be three numbers",
+            "mine.toml: device: half_size must be three numbers >= 0 (got [1, 2])",
         ),
+        ("kernel_s = 1e-6", "kernel_s = 1e-6\nhalf_size = [1, 2, true]", "half_size must be three numbers"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_file(line: str, instead: str, complaint: str) -> None:
@@ -103,6 +114,14 @@ def test_a_wrong_field_is_named_with_its_file(line: str, instead: str, complaint
     with pytest.raises(ClusterError) as raised:
         parse_cluster(text, "mine.toml")
     assert complaint in str(raised.value)
+
+
+def test_a_device_that_is_neither_name_nor_table_is_refused() -> None:
+    text = 'name = "mine"\ndevice = 3\n'
+    with pytest.raises(ClusterError, match=r"mine.toml: device must be a table \(got 3\)"):
+        parse_cluster(text, "mine.toml")
+    with pytest.raises(ClusterError, match=r"mine.toml: device is missing"):
+        parse_cluster('name = "mine"\n', "mine.toml")
 
 
 def test_a_cluster_without_tiers_is_refused() -> None:
@@ -124,6 +143,13 @@ def test_what_is_not_toml_is_refused_with_the_parsers_words() -> None:
         parse_cluster("name is mine", "mine.toml")
 
 
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ClusterError, match=r"mine.toml: not TOML \(not UTF-8 text"):
+        load_cluster(str(path))
+
+
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(ClusterError, match=r"nowhere.toml: no such file"):
         load_cluster("nowhere.toml")
@@ -140,6 +166,9 @@ def test_this_machine_must_be_calibrated_first(tmp_path: Path, monkeypatch: pyte
         load_cluster("local")
     (tmp_path / "local.toml").write_text(MINE)
     assert load_cluster("local").name == "mine"
+    (tmp_path / "local.toml").write_text(MINE.replace("size = 4", "size = -4"))
+    with pytest.raises(ClusterError, match=rf"{tmp_path}/local.toml: tiers\[0\]: size must be a positive number"):
+        load_cluster("local")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +179,26 @@ def test_a_cluster_is_trimmed_and_grown_by_whole_nodes(devices: int, sizes: list
     cluster = load_cluster("p100-4x4").with_devices(devices)
     assert [tier.size for tier in cluster.tiers] == sizes
     assert cluster.devices == cluster.mesh.devices == devices
+
+
+@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("devices", [1, 2, 4, 1024, 4096])
+def test_every_preset_grows_to_thousands(name: str, devices: int) -> None:
+    cluster = load_cluster(name).with_devices(devices)
+    assert cluster.devices == cluster.mesh.devices == devices
+    node = load_cluster(name).tiers[-1].size
+    assert [tier.size for tier in cluster.tiers] == ([devices // node, node] if devices > node else [devices])
+
+
+def test_a_named_machine_is_one_machine_until_more_are_asked_for() -> None:
+    for name in ("dgx1-v100", "dgx-a100", "dgx-h100"):
+        assert load_cluster(name).devices == 8
+
+
+def test_every_gpu_of_a_dgx_a100_has_a_port_of_its_own() -> None:
+    assert load_cluster("dgx-a100").with_devices(64).bytes_per_s(0, "all_reduce") == 22.5e9
+    assert load_cluster("dgx1-v100").with_devices(64).bytes_per_s(0, "all_reduce") == 11.2e9 / 2
+    assert load_cluster("abci-v100").bytes_per_s(0, "all_reduce") == 12.5e9 / 2
 
 
 @pytest.mark.parametrize("devices", [5, 6, 10])

@@ -4,18 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from slicewise.errors import GraphError, RequestError
-from slicewise.graph.sources import load_graph, shipped_names
+from slicewise.errors import GraphError, RequestError, UnknownName
+from slicewise.graph.sources import build_model, capture_model, load_graph
 from tests.builders import small_cnn
-
-
-def test_both_networks_of_the_zoo_ship_as_graphs() -> None:
-    assert shipped_names() == ["alexnet", "unet3d"]
-
-
-@pytest.mark.parametrize(("model", "parameters"), [("alexnet", 61_100_840), ("unet3d", 1_402_003)])
-def test_shipped_graphs_have_all_parameters(model: str, parameters: int) -> None:
-    assert sum(weight.size for weight in load_graph(model).weights) == parameters
 
 
 def test_alexnets_flops_are_those_of_the_paper() -> None:
@@ -52,6 +43,37 @@ def test_a_saved_graph_is_for_samples_of_one_shape(tmp_path: Path) -> None:
 def test_a_missing_graph_file_is_named() -> None:
     with pytest.raises(GraphError, match=r"nowhere.json: no such file"):
         load_graph("nowhere.json")
+
+
+def test_an_unknown_model_lists_the_known_ones_and_what_else_there_is() -> None:
+    with pytest.raises(UnknownName, match=r"unknown model 'resnet5'; choose from alexnet, .*, vgg16, torchvision:NAME"):
+        load_graph("resnet5")
+    with pytest.raises(UnknownName, match=r"unknown model 'resnet5'; choose from alexnet"):
+        capture_model("resnet5")
+
+
+def test_an_unknown_model_is_refused_before_torch_is_imported() -> None:
+    script = (
+        "import sys, slicewise\n"
+        "try: slicewise.load_graph('resnet5')\n"
+        "except slicewise.SlicewiseError: sys.exit('torch' in sys.modules)\n"
+        "sys.exit(3)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_another_input_shape_is_captured_anew() -> None:
+    graph = load_graph("lenet5", (1, 32, 32))
+    assert graph == load_graph("lenet5")
+    wide = load_graph("resnet50", (3, 64, 96))
+    assert wide.inputs[0].shape == (2, 3, 64, 96)
+    assert wide.outputs[0].shape == (2, 1000)
+
+
+@pytest.mark.parametrize("file", ["graph.json", "program.pt2"])
+def test_what_cannot_be_run_is_refused_with_what_can(file: str) -> None:
+    with pytest.raises(RequestError, match=rf"{file} is an? .*; plan the model itself"):
+        build_model(file)
 
 
 def test_planning_a_shipped_network_never_imports_torch() -> None:

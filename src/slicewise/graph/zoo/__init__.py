@@ -1,14 +1,34 @@
-"""The networks of the papers, written for this project."""
-
-from slicewise.graph.zoo.alexnet import AlexNet
-from slicewise.graph.zoo.unet3d import UNet3d
-
-__all__ = ["ZOO", "AlexNet", "UNet3d", "ZooEntry"]
+"""The networks of the papers, written for this project; where torchvision has one, parameters have its names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch import nn
+
+from slicewise.graph.zoo.alexnet import AlexNet
+from slicewise.graph.zoo.cosmoflow import CosmoFlow
+from slicewise.graph.zoo.densenet import DENSENET121, DenseNet
+from slicewise.graph.zoo.inception import InceptionV3
+from slicewise.graph.zoo.lenet5 import LeNet5
+from slicewise.graph.zoo.resnet import RESNET50, RESNET101, RESNET152, ResNet
+from slicewise.graph.zoo.textcnn import TextCNN
+from slicewise.graph.zoo.unet3d import UNet3d
+from slicewise.graph.zoo.vgg import VGG, VGG16
+
+__all__ = [
+    "VGG",
+    "ZOO",
+    "AlexNet",
+    "CosmoFlow",
+    "DenseNet",
+    "InceptionV3",
+    "LeNet5",
+    "ResNet",
+    "TextCNN",
+    "UNet3d",
+    "ZooEntry",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +39,15 @@ class ZooEntry:
 
 ZOO: dict[str, ZooEntry] = {
     "alexnet": ZooEntry(AlexNet, (3, 224, 224)),
+    "alexnet_optcnn": ZooEntry(partial(AlexNet, pool_padding=1), (3, 224, 224)),
+    "cosmoflow": ZooEntry(CosmoFlow, (4, 256, 256, 256)),
+    "densenet121": ZooEntry(partial(DenseNet, DENSENET121), (3, 224, 224)),
+    "inception_v3": ZooEntry(InceptionV3, (3, 299, 299)),
+    "lenet5": ZooEntry(LeNet5, (1, 32, 32)),
+    "resnet50": ZooEntry(partial(ResNet, RESNET50), (3, 224, 224)),
+    "resnet101": ZooEntry(partial(ResNet, RESNET101), (3, 224, 224)),
+    "resnet152": ZooEntry(partial(ResNet, RESNET152), (3, 224, 224)),
+    "textcnn": ZooEntry(TextCNN, (300, 64)),
     "unet3d": ZooEntry(UNet3d, (1, 96, 96, 96)),
+    "vgg16": ZooEntry(partial(VGG, VGG16), (3, 224, 224)),
 }

@@ -1,0 +1,39 @@
+"""How a network is trained, as far as it costs time and memory."""
+
+from dataclasses import dataclass
+
+from slicewise.errors import UnknownName
+
+ITEM_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # of activations; weights stay in fp32, as under autocast
+OPTIMIZER_STATE = {"sgd": 0, "momentum": 1, "adam": 2}  # items kept per weight
+BATCHNORMS = ("exact", "local")
+WEIGHT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """`recompute`: outputs of layers without a matrix product are not kept but computed again in backward."""
+
+    dtype: str = "fp32"
+    optimizer: str = "sgd"
+    recompute: bool = False
+    batchnorm: str = "exact"  # "local": statistics of a rank's own slice, as DistributedDataParallel has them
+
+    def __post_init__(self) -> None:
+        for what, name, known in (
+            ("dtype", self.dtype, ITEM_BYTES),
+            ("optimizer", self.optimizer, OPTIMIZER_STATE),
+            ("batchnorm", self.batchnorm, BATCHNORMS),
+        ):
+            if name not in known:
+                raise UnknownName(what, name, known)
+
+    @property
+    def item_bytes(self) -> int:
+        """Of one activation."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def state_items(self) -> int:
+        """Items that the optimizer keeps per weight."""
+        return OPTIMIZER_STATE[self.optimizer]

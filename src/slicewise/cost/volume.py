@@ -1,0 +1,74 @@
+"""Bytes that all devices together send, counted exactly: what `slicewise run` must find at the process group."""
+
+from functools import lru_cache
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.cost.exchange import received
+from slicewise.graph.layer import Layer
+from slicewise.partition.halo import halo
+from slicewise.partition.layout import REPLICATE, LayerLayouts, Layout, Shard, Slicing, layouts, partial_axes
+from slicewise.partition.layout import replace_axes, statistics_axes
+from slicewise.partition.parts import boxes, held_items
+from slicewise.partition.steps import Op, Step, steps
+
+
+def move_items(shape: tuple[int, ...], source: Layout, target: Layout, mesh: Mesh) -> int:
+    """All steps from one layout to another."""
+    return sum(step_items(shape, step, mesh) for step in steps(shape, source, target, mesh))
+
+
+@lru_cache(maxsize=65536)
+def step_items(shape: tuple[int, ...], step: Step, mesh: Mesh) -> int:
+    if step.op is Op.LOCAL:
+        return 0
+    if step.op is Op.ALL_TO_ALL:
+        summed = tuple(axis for axis in partial_axes(step.source) if isinstance(step.target[axis], Shard))
+        return int(received(shape, step.source, boxes(shape, step.target, mesh), mesh, 1, summed).sum())
+    return ring_items(step.op, step.axes, held_items(shape, step.target, mesh), mesh)
+
+
+def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
+    """One exchange, forward; backward sends the same regions back."""
+    exchange = halo(layer, slicing, mesh)
+    if exchange is None:
+        return 0
+    layout = layouts(layer, slicing).inputs[0]
+    return int(received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh, 1).sum())
+
+
+def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, int]:
+    """A norm's mean and deviation are gathered forward; backward sums two such vectors."""
+    axes = statistics_axes(layer, slicing)
+    if not axes:
+        return 0, 0
+    layout = replace_axes(layouts(layer, slicing).output, axes, REPLICATE)
+    items = 2 * held_items(statistics_shape(layer), layout, mesh)
+    return (
+        ring_items(Op.ALL_GATHER, axes, items * mesh.group_size(axes), mesh),
+        ring_items(Op.ALL_REDUCE, axes, items, mesh),
+    )
+
+
+def statistics_shape(layer: Layer) -> tuple[int, ...]:
+    """Of a norm's means: one where the statistics span the dim."""
+    return tuple(1 if letter in layer.statistics else size for letter, size in zip(layer.dims, layer.shape, strict=True))
+
+
+def sync_items(layer: Layer, placed: LayerLayouts, mesh: Mesh) -> int:
+    """The all-reduce of the weights' gradients."""
+    if not placed.sync_axes:
+        return 0
+    return sum(
+        ring_items(Op.ALL_REDUCE, placed.sync_axes, held_items(weight.shape, layout, mesh), mesh)
+        for weight, layout in zip(layer.weights, placed.weights, strict=True)
+        if weight.trained
+    )
+
+
+def ring_items(op: Op, axes: tuple[int, ...], items_of_all_ranks: int, mesh: Mesh) -> int:
+    """What all groups together send: each rank (p-1)/p of its message, twice for an all-reduce."""
+    ranks = mesh.group_size(axes)
+    rounds = 2 if op is Op.ALL_REDUCE else 1
+    return rounds * (ranks - 1) * items_of_all_ranks // ranks
+
+

@@ -1,0 +1,32 @@
+"""Why torch.export could not take a model, in our words, and what to change."""
+
+from typing import Any
+
+_VALUES = ("data-dependent", "Data dependent", "data dependent", "GuardOnDataDependent", "DynamicOutputShape")
+_HOST = ("numpy", "FakeTensor", ".item()", "tolist")
+
+
+def reason(error: Exception, given: tuple[Any, ...]) -> str:
+    """One line: what was found, and what would work."""
+    first_line = str(error).strip().split("\n")[0]
+    kind = type(error).__name__
+    said = f"{kind}: {first_line}"
+    if any(word in kind or word in str(error) for word in _VALUES):
+        return (
+            f"forward() decides by the value of a tensor ({said}); make it free of branches on tensor values "
+            "(torch.where, clamp), or pass the part of the model that is"
+        )
+    if isinstance(error, TypeError) and "argument" in first_line:
+        return (
+            f"forward() does not take what was given ({first_line}); "
+            "pass all its tensors as a tuple, or as a dict by name"
+        )
+    if any(word in str(error) for word in _HOST):
+        return f"forward() takes tensors out of torch ({said}); keep the computation in torch operators"
+    if kind in ("RuntimeError", "ValueError", "IndexError", "AssertionError"):
+        shapes = ", ".join(str(tuple(x.shape)[1:]) for x in given if hasattr(x, "shape"))
+        return f"forward() fails on samples of shape {shapes} ({said}); give a sample that the model takes"
+    return (
+        f"torch.export cannot follow forward() ({said}); write that part in plain tensor operators, "
+        "or pass the part of the model that is"
+    )

@@ -1,0 +1,17 @@
+"""What slicewise knows of PyTorch's operators, one family per file."""
+
+from slicewise.graph.operators import RULES
+from slicewise.graph.rules import framing, losses, norms, pointwise, pooling, products, reductions, upsampling, views
+
+__all__ = [
+    "RULES",
+    "framing",
+    "losses",
+    "norms",
+    "pointwise",
+    "pooling",
+    "products",
+    "reductions",
+    "upsampling",
+    "views",
+]

@@ -1,0 +1,63 @@
+"""Pads and crops: output position o reads input position o * step + start, a window of one."""
+
+from slicewise.graph.dims import WHOLE, Dim
+from slicewise.graph.layer import Kind
+from slicewise.graph.operators import SAME, Call, Found, Meaning, rule, without
+from slicewise.graph.window import Window
+
+
+@rule("pad", "constant_pad_nd")
+def pad(call: Call) -> Found:
+    """Borders of one value, or of none where the pad is negative; other borders keep their dims whole."""
+    letters, given = call.first.letters, call.arguments["pad"]
+    before = {len(letters) - 1 - number: given[2 * number] for number in range(len(given) // 2)}
+    padded = sorted(dim for dim, low in before.items() if low or call.shape[dim] != call.first.shape[dim])
+    if not padded:
+        return SAME
+    if any(letters[dim] == Dim.N for dim in padded):
+        return None
+    if call.arguments.get("mode", "constant") != "constant":
+        dims = without(letters, padded)
+        return Meaning(kind=Kind.PAD, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters)
+    windows = {Dim(letters[dim]): Window(kernel=1, padding=before[dim]) for dim in padded if letters[dim] != WHOLE}
+    return Meaning(kind=Kind.PAD, operands=dict.fromkeys(call.operands, letters), dims=letters, windows=windows)
+
+
+@rule("slice", "narrow")
+def crop(call: Call) -> Found:
+    """Positions `start`, `start + step` ... of one dim."""
+    letters, shape = call.first.letters, call.first.shape
+    dim = call.arguments["dim"] % len(shape)
+    size, step = shape[dim], call.arguments.get("step", 1)
+    start = call.arguments["start"] or 0
+    start = min(max(start + size, 0) if start < 0 else start, size)
+    if call.shape == shape:
+        return SAME
+    if letters[dim] == Dim.N:
+        return None
+    named = letters[dim] != WHOLE
+    return Meaning(
+        kind=Kind.CROP,
+        operands=dict.fromkeys(call.operands, letters),
+        dims=letters,
+        windows={Dim(letters[dim]): Window(kernel=1, stride=step, padding=-start)} if named else {},
+        options={
+            "op": "aten.slice.Tensor",
+            "arguments": {"dim": dim, "start": start, "end": start + (call.shape[dim] - 1) * step + 1, "step": step},
+        },
+    )
+
+
+@rule("select")
+def select(call: Call) -> Found:
+    """One position of a dim, which goes."""
+    letters = call.first.letters
+    dim = call.arguments["dim"] % len(letters)
+    if letters[dim] == Dim.N:
+        return None
+    return Meaning(
+        kind=Kind.CROP,
+        operands=dict.fromkeys(call.operands, without(letters, [dim])),
+        dims=letters[:dim] + letters[dim + 1 :],
+        options={"op": "aten.select.int", "arguments": {"dim": dim, "index": call.arguments["index"]}},
+    )

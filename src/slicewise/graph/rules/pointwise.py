@@ -1,0 +1,140 @@
+"""Element-wise operators, with broadcasting; and those that mix one dim and leave the others alone."""
+
+from slicewise.graph.dims import WHOLE
+from slicewise.graph.layer import Kind
+from slicewise.graph.operators import SAME, Call, Found, Meaning, Source, once_each, rule, without
+
+_ACTIVATIONS = """
+    celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu sigmoid silu
+    softplus softshrink tanh threshold
+"""
+_FUNCTIONS = """
+    abs atan ceil clamp clamp_max clamp_min cos detach erf exp expm1 floor isfinite isnan log log10 log1p log2
+    logical_not nan_to_num neg pow reciprocal round rsqrt sign sin sqrt square tan trunc zeros_like ones_like
+"""
+_COMBINATIONS = """
+    add addcdiv addcmul atan2 div eq fmod ge gt le lerp logaddexp logical_and logical_or lt masked_fill maximum minimum
+    mul ne remainder rsub sub where xlogy
+"""
+
+
+@rule(*_ACTIVATIONS.split(), *_FUNCTIONS.split(), *_COMBINATIONS.split())
+def elementwise(call: Call) -> Found:
+    """Every operand has the output's letters, but for dims that it lacks or that are stretched from size 1."""
+    letters = agreed(call)
+    operands = {name: aligned(operand.shape, letters, call.shape) for name, operand in call.operands.items()}
+    weights = {dims for name, dims in operands.items() if call.operands[name].source is Source.WEIGHT}
+    if len(weights) > 1:
+        return None  # the gradient of one would be summed over axes that slice the other
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=letters)
+
+
+@rule("prelu")
+def prelu(call: Call) -> Found:
+    """One slope per channel, or one for all."""
+    letters = call.first.letters
+    slopes = call.operands["weight"].shape
+    per_channel = letters[1:2] if slopes != (1,) and slopes else WHOLE * len(slopes)
+    return Meaning(kind=Kind.ELEMENTWISE, operands=call.spelled(self=letters, weight=per_channel), dims=letters)
+
+
+@rule("alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "to", "type_as", "_to_copy")
+def same_values(call: Call) -> Found:
+    """Nothing to do, unless the dtype changes."""
+    return elementwise(call) if call.arguments["casts"] else SAME
+
+
+@rule("dropout")
+def dropout(call: Call) -> Found:
+    return elementwise(call) if call.arguments["train"] and call.arguments["p"] > 0 else SAME
+
+
+@rule("feature_dropout")
+def feature_dropout(call: Call) -> Found:
+    """Whole channels are dropped: the mask has no space."""
+    letters = call.first.letters
+    if not call.arguments["train"] or call.arguments["p"] == 0:
+        return SAME
+    mask = letters[:2] + WHOLE * (len(letters) - 2)
+    return Meaning(
+        kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, letters), dims=letters, options={"mask": mask}
+    )
+
+
+@rule("drop_path")
+def drop_path(call: Call) -> Found:
+    """Stochastic depth, put together again from what export made of it (graph/masks.py)."""
+    letters = call.first.letters
+    shape = tuple(call.arguments["shape"])
+    numbers = {name: call.arguments[name] for name in ("p", "scale")}
+    return Meaning(
+        kind=Kind.ELEMENTWISE,
+        operands=dict.fromkeys(call.operands, letters),
+        dims=letters,
+        options={
+            "op": "slicewise.drop_path",
+            "arguments": {**numbers, "train": True},
+            "mask": WHOLE * (len(letters) - len(shape)) + aligned(shape, letters, call.shape),
+        },
+    )
+
+
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip")
+def along_a_dim(call: Call) -> Found:
+    """Everything else about a position is independent."""
+    mixed = call.arguments.get("dim", call.arguments.get("dims"))
+    dims = without(call.first.letters, [mixed] if isinstance(mixed, int) else mixed or [])
+    return Meaning(
+        kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters
+    )
+
+
+@rule("expand", "repeat")
+def repeated(call: Call) -> Found:
+    """Dims of size 1 are stretched; what else is repeated stays whole."""
+    shape = call.first.shape
+    added = len(call.shape) - len(shape)
+    letters = WHOLE * added + call.first.letters
+    dims = "".join(
+        letter if old in (1, new) else WHOLE
+        for letter, old, new in zip(letters, (1,) * added + shape, call.shape, strict=True)
+    )
+    if call.shape == shape:
+        return SAME
+    operands = dict.fromkeys(call.operands, aligned(shape, dims, call.shape))
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=dims, letters=letters)
+
+
+@rule("cat", "concat")
+def concat(call: Call) -> Found:
+    """`N.HW, N.HW -> N.HW`."""
+    letters = agreed(call)
+    dims = without(letters, [call.arguments["dim"]])
+    return Meaning(kind=Kind.CONCAT, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters)
+
+
+@rule("stack")
+def stack(call: Call) -> Found:
+    letters = agreed(call)
+    place = call.arguments["dim"] % len(call.shape)
+    dims = letters[:place] + WHOLE + letters[place:]
+    return Meaning(kind=Kind.CONCAT, operands=dict.fromkeys(call.operands, letters), dims=dims)
+
+
+def agreed(call: Call) -> str:
+    """What each dim means to every operand that names it; unknown where they differ or a letter would come twice."""
+    longest = max(len(operand.shape) for operand in call.operands.values())
+    padded = [operand.letters.rjust(longest, WHOLE) for operand in call.operands.values()]
+    letters = ""
+    for named in (set(column) - {WHOLE} for column in zip(*padded, strict=True)):
+        letters += named.pop() if len(named) == 1 else WHOLE
+    return once_each(letters)
+
+
+def aligned(shape: tuple[int, ...], letters: str, whole: tuple[int, ...]) -> str:
+    """The letters of an operand that is broadcast to `whole`, last dims together."""
+    missing = len(whole) - len(shape)
+    return "".join(
+        letter if size == full else WHOLE
+        for letter, size, full in zip(letters[missing:], shape, whole[missing:], strict=True)
+    )

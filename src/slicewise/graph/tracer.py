@@ -1,0 +1,394 @@
+"""From an exported program to layers: one walk in execution order."""
+
+import operator as python_operator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export.graph_signature import OutputKind
+
+from slicewise import units
+from slicewise.errors import GraphError
+from slicewise.graph.aliases import Aliases
+from slicewise.graph.bundles import Item, item
+from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
+from slicewise.graph.layer import Kind, Layer, Weight
+from slicewise.graph.masks import Mask, find_masks
+from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source
+from slicewise.graph.rules import RULES
+from slicewise.graph.rules.views import VIEWS
+
+_COUNTER = "num_batches_tracked"  # a norm's own affair: the runtime counts
+_TAKE_NUMBERS = ("add", "sub", "mul", "div", "rsub")
+_SHAPED_LIKE = {"reshape_as": "reshape", "view_as": "view", "expand_as": "expand"}
+
+
+class BatchMixed(GraphError):
+    """A dim that holds the batch among other things, or a size that only looks like it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A parameter or buffer, maybe under more dims of size 1 than it has."""
+
+    name: str
+    source: Source
+    shape: tuple[int, ...]
+    own_shape: tuple[int, ...]
+
+    def own_dims(self, dims: str) -> str:
+        """The letters of the tensor itself, from those of its view."""
+        if self.shape == self.own_shape:
+            return dims
+        named = iter(letter for letter, size in zip(dims, self.shape, strict=True) if size != 1)
+        return "".join(WHOLE if size == 1 else next(named) for size in self.own_shape)
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        view = {} if self.shape == self.own_shape else {"shape": list(self.shape)}
+        return {self.source.value: self.name, **view}
+
+
+Value = str | Held | float  # a layer's output, something held, or a constant of one item
+Operands = dict[str, tuple[Operand, Value]]
+
+
+class Tracer:
+    """`layers()` walks the program once; `warnings` then has what the user should hear."""
+
+    def __init__(
+        self, program: torch.export.ExportedProgram, *, batch: int, trained: set[str], names: Mapping[str, str]
+    ) -> None:
+        self.program, self.graph, self.signature = program, program.graph, program.graph_signature
+        self.batch, self.trained, self.own_names = batch, trained, names
+        self.values: dict[fx.Node, Value] = {}
+        self.aliases = Aliases(self.graph)
+        self.masks, self.mask_parts = find_masks(self.graph)
+        self.letters: dict[str, str] = {}  # layer -> what its output's dims mean
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.derived: set[str] = set()
+        self.names: Counter[str] = Counter()
+        self.warnings: list[str] = []
+
+    def layers(self) -> Iterator[Layer]:
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                yield from self._placeholder(node)
+            elif node.op == "call_function" and node not in self.mask_parts:
+                yield from self._call(node)
+            elif node.op == "output":
+                yield from self._outputs(node)
+
+    def _placeholder(self, node: fx.Node) -> Iterator[Layer]:
+        held = {**self.signature.inputs_to_parameters, **self.signature.inputs_to_buffers}
+        if node.name in held:
+            shape = tuple(node.meta["val"].shape)
+            parameter = node.name in self.signature.inputs_to_parameters
+            source = Source.WEIGHT if parameter else Source.BUFFER
+            self.values[node] = Held(self.own_names.get(held[node.name], held[node.name]), source, shape, shape)
+        elif node.name in self.signature.inputs_to_lifted_tensor_constants:
+            constant = self.program.constants[self.signature.inputs_to_lifted_tensor_constants[node.name]]
+            if isinstance(constant, torch.Tensor) and constant.numel() == 1:
+                self.values[node] = constant.item()
+        elif isinstance(node.meta.get("val"), torch.Tensor):
+            yield self._input(node)
+
+    def _input(self, node: fx.Node) -> Layer:
+        shape = tuple(node.meta["val"].shape)
+        space = len(shape) - 2
+        letters = "NF" + space_letters(space) if 0 <= space <= 3 else Dim.N + WHOLE * (len(shape) - 1)
+        if shape[:1] != (self.batch,):
+            letters = WHOLE * len(shape)  # the same for all samples
+        return self._add(node, self._unique(node.name), Meaning(kind=Kind.INPUT, operands={}, dims=letters), {}, shape)
+
+    def _outputs(self, node: fx.Node) -> Iterator[Layer]:
+        for spec, value in zip(self.signature.output_specs, node.args[0], strict=True):  # type: ignore[arg-type]
+            if spec.kind is OutputKind.BUFFER_MUTATION and not str(spec.target).endswith(_COUNTER):
+                raise GraphError(f"forward() changes {spec.target}; slicewise keeps running statistics of norms only")
+            source = self.values.get(value) if isinstance(value, fx.Node) else None
+            if spec.kind is not OutputKind.USER_OUTPUT or not isinstance(source, str):
+                continue
+            # a loss wants all channels of a position, and each rank the outputs of its own samples
+            letters = self.letters[source].replace("F", WHOLE).replace(BATCH, Dim.N)
+            letters = letters if Dim.N in letters else WHOLE * len(letters)
+            meaning = Meaning(kind=Kind.OUTPUT, operands={"value": letters}, dims=letters)
+            operands: Operands = {"value": (self._operand(source), source)}
+            yield self._add(None, self._unique("output"), meaning, operands, self.shapes[source])
+
+    def _call(self, node: fx.Node) -> Iterator[Layer]:
+        is_item = node.target is python_operator.getitem
+        called = node.args[0] if is_item else node
+        assert isinstance(called, fx.Node)
+        if not isinstance(called.target, torch._ops.OpOverload):
+            raise GraphError(
+                f"{node.name}: slicewise cannot follow {called.target}: a part of forward() that switches gradients "
+                "on or off, or branches; move it out of the model, or use detach()"
+            )
+        if isinstance(node.meta.get("val"), torch.Tensor) and (node.users or not is_item):
+            yield from self._layers(node, called)
+
+    def _layers(self, node: fx.Node, called: fx.Node) -> Iterator[Layer]:
+        """The layers of the operator that `called` calls; `node` is where its result, or one of them, goes."""
+        in_place = operator_name(called)[1]
+        shape = tuple(node.meta["val"].shape)
+        this, operands = self._item(node, called)
+        if in_place and self._changes_held(called, operands):
+            self.values[node] = next(iter(operands.values()))[1]
+            return
+        call = Call(
+            operator=this.operator,
+            arguments={**this.arguments, "casts": node.meta["val"].dtype != _dtype(called)},
+            operands={name: operand for name, (operand, _) in operands.items()},
+            shape=shape,
+        )
+        if self._stays_held(node, call, operands):
+            return
+        found = self._found(call, operands)
+        if found == SAME:
+            self.values[node] = next(iter(operands.values()))[1]
+            self.aliases.join(node, called, identical=True)
+            return
+        name = self._unique(module_path(node))
+        options: dict[str, Any] = {"op": this.op, "arguments": _batch_references(this.arguments, self.batch)}
+        if this.output is not None:
+            options["output"] = this.output
+        *before, last = found or (self._opaque(name, called, call),)
+        for number, meaning in enumerate(before, start=1):
+            layer = self._add(None, f"{name}.part{number}", meaning, operands, meaning.shape or shape, options)
+            yield layer
+            operands = {"input": (self._operand(layer.name), layer.name)}
+            options = {"arguments": {"input": {"input": 0}}}
+        if in_place and last.kind is Kind.ELEMENTWISE:
+            options["in_place"] = True
+        layer = self._add(node, name, last, operands, shape, options)
+        yield layer
+        if in_place:
+            self.values.update(dict.fromkeys(self.aliases.written(node), layer.name))
+        else:
+            self.aliases.join(node, called, identical=False)
+
+    def _item(self, node: fx.Node, called: fx.Node) -> tuple[Item, Operands]:
+        """The call that gives `node`, in the operators that rules know."""
+        if node in self.masks:
+            return self._masked(self.masks[node])
+        arguments, operands = self._arguments(called)
+        operator, op = operator_name(called)[0], functional_name(called)
+        this = Item(operator=operator, op=op, arguments=arguments, operands=tuple(operands))
+        if called is not node:
+            assert isinstance(node.args[1], int)
+            this = item(called, this, node.args[1])
+        elif operator in _SHAPED_LIKE:  # only the other's shape matters
+            like = _SHAPED_LIKE[operator]
+            sized = {"self": arguments["self"], "size": list(node.meta["val"].shape)}
+            this = Item(operator=like, op=f"aten.{like}.default", arguments=sized, operands=("self",))
+        return this, {name: operands[name] for name in this.operands}
+
+    def _found(self, call: Call, operands: Operands) -> tuple[Meaning, ...] | None:
+        """What the rules say; what no sample passes through is derived, whatever the operator."""
+        if all(not isinstance(value, str) or value in self.derived for _, value in operands.values()):
+            return (self._derived(call),)
+        found = RULES[call.operator](call) if call.operator in RULES else None
+        return (found,) if isinstance(found, Meaning) else found
+
+    def _derived(self, call: Call) -> Meaning:
+        scaled = call.shape[:1] == (self.batch,)
+        dims = (BATCH if scaled else WHOLE * bool(call.shape)) + WHOLE * (len(call.shape) - 1)
+        operands = {name: WHOLE * len(operand.shape) for name, operand in call.operands.items()}
+        return Meaning(kind=Kind.DERIVED, operands=operands, dims=dims)
+
+    def _opaque(self, name: str, node: fx.Node, call: Call) -> Meaning:
+        items = 1
+        for size in call.shape:
+            items *= size
+        per_sample = items % self.batch == 0
+        held = units.amount(4 * (items // self.batch if per_sample else items), "B") + " per sample" * per_sample
+        self.warnings.append(
+            f"{name}: slicewise does not know how to slice {node.target}; the layer is replicated and each device "
+            f"holds all of its output, {held}"
+        )
+        operands = {
+            key: (BATCH if operand.letters[:1] == Dim.N else operand.letters[:1] and WHOLE)
+            + WHOLE * (len(operand.shape) - 1)
+            for key, operand in call.operands.items()
+        }
+        return replace(self._derived(call), kind=Kind.OPAQUE, operands=operands)
+
+    def _stays_held(self, node: fx.Node, call: Call, operands: Operands) -> bool:
+        """A parameter, buffer or number under another shape is still itself."""
+        if len(operands) == 0 and call.operator in ("lift_fresh_copy", "detach", "clone", "to"):
+            number = next((self.values.get(given) for given in node.all_input_nodes), None)
+            if isinstance(number, (int, float)):
+                self.values[node] = number
+                return True
+        if len(operands) != 1:
+            return False
+        ((operand, value),) = operands.values()
+        if not isinstance(value, Held) or call.operator not in RULES:
+            return False
+        kept = [size for size in call.shape if size != 1] == [size for size in operand.shape if size != 1]
+        if RULES[call.operator](call) == SAME or (call.operator in VIEWS and kept):
+            self.values[node] = replace(value, shape=call.shape)
+            return True
+        return False
+
+    def _changes_held(self, node: fx.Node, operands: Operands) -> bool:
+        """num_batches_tracked += 1. Other changes of what a model holds would be lost."""
+        _, value = next(iter(operands.values()))
+        if not isinstance(value, Held):
+            return False
+        if not value.name.endswith(_COUNTER):
+            raise GraphError(
+                f"{node.name}: forward() changes {value.name}; slicewise keeps running statistics of norms only"
+            )
+        return True
+
+    def _masked(self, mask: Mask) -> tuple[Item, Operands]:
+        arguments = {"p": 1 - mask.keep, "scale": mask.scale, "shape": list(mask.shape)}
+        this = Item(operator="drop_path", op="slicewise.drop_path", arguments=arguments, operands=("input",))
+        return this, {"input": (self._operand(self.values[mask.x]), self.values[mask.x])}
+
+    def _arguments(self, node: fx.Node) -> tuple[dict[str, Any], Operands]:
+        """The call's arguments by name, tensors replaced by where they come from."""
+        operands: Operands = {}
+        inputs = 0
+        takes_numbers = operator_name(node)[0] in _TAKE_NUMBERS
+
+        def reference(name: str, value: Any) -> Any:
+            nonlocal inputs
+            if isinstance(value, fx.Node):
+                source = self.values.get(value)
+                if isinstance(source, (int, float)) and (takes_numbers or len(node.all_input_nodes) == 1):
+                    return source
+                if source is None or isinstance(source, (int, float)):
+                    raise GraphError(f"{node.name} reads a constant tensor; make it a buffer (register_buffer)")
+                operands[name] = (self._operand(source), source)
+                if isinstance(source, Held):
+                    return source.reference
+                inputs += 1
+                return {"input": inputs - 1}
+            if isinstance(value, (list, tuple)):
+                return [reference(f"{name}.{number}", item) for number, item in enumerate(value)]
+            if value is None or isinstance(value, (bool, int, float, str)):
+                return value
+            return str(value)
+
+        assert isinstance(node.target, torch._ops.OpOverload)
+        arguments = {}
+        for position, argument in enumerate(node.target._schema.arguments):
+            if position < len(node.args):
+                arguments[argument.name] = reference(argument.name, node.args[position])
+            else:
+                given = node.kwargs.get(argument.name, argument.default_value)
+                arguments[argument.name] = reference(argument.name, given)
+        return arguments, operands
+
+    def _operand(self, value: Value) -> Operand:
+        if isinstance(value, Held):
+            return Operand(value.shape, WHOLE * len(value.shape), value.source)
+        assert isinstance(value, str)
+        return Operand(self.shapes[value], self.letters[value].replace(BATCH, Dim.N))
+
+    def _add(
+        self,
+        node: fx.Node | None,
+        name: str,
+        meaning: Meaning,
+        operands: Operands,
+        shape: tuple[int, ...],
+        options: Mapping[str, Any] | None = None,
+    ) -> Layer:
+        inputs = {key: value for key, (_, value) in operands.items() if isinstance(value, str)}
+        held = {key: value for key, (_, value) in operands.items() if isinstance(value, Held)}
+        chosen = {**(options or {}), **meaning.options}
+        if meaning.statistics:
+            chosen["statistics"] = meaning.statistics
+        weights = [
+            Weight(
+                name=value.name,
+                shape=value.own_shape,
+                dims=value.own_dims(meaning.operands[key]),
+                trained=value.name in self.trained,
+            )
+            for key, value in held.items()
+            if meaning.kind is not Kind.NORM or not key.startswith("running_")
+        ]
+        layer = Layer(
+            name=name,
+            kind=meaning.kind,
+            inputs=tuple(inputs.values()),
+            input_shapes=tuple(self.shapes[value] for value in inputs.values()),
+            input_dims=tuple(meaning.operands[key] for key in inputs),
+            shape=shape,
+            dims=meaning.dims,
+            weights=tuple(weight for weight in weights if weight.name in self.parameters),
+            buffers=tuple(weight for weight in weights if weight.name not in self.parameters),
+            windows=dict(meaning.windows),
+            options=chosen,
+            groups=meaning.groups,
+        )
+        self._check_batch(layer)
+        self.letters[name] = meaning.letters if meaning.letters is not None else meaning.dims
+        self.shapes[name] = shape
+        if meaning.kind is Kind.DERIVED:
+            self.derived.add(name)
+        if node is not None:
+            self.values[node] = name
+        return layer
+
+    @property
+    def parameters(self) -> set[str]:
+        names = self.signature.inputs_to_parameters.values()
+        return {self.own_names.get(name, name) for name in names}
+
+    def _check_batch(self, layer: Layer) -> None:
+        """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
+        for letter, size in zip(layer.dims, layer.shape, strict=True):
+            if (size % self.batch == 0) != (letter in (Dim.N, BATCH)):
+                raise BatchMixed(
+                    f"{layer.name}: a dim of size {size} mixes the batch with other dims, which slicewise cannot "
+                    "follow; keep the batch in a dim of its own"
+                )
+
+    def _unique(self, name: str) -> str:
+        self.names[name] += 1
+        return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
+
+
+def _batch_references(value: Any, batch: int) -> Any:
+    """Numbers that are the batch's doing, by reference: they change with the batch."""
+    if isinstance(value, dict) and not {"input", "weight", "buffer"} & set(value):
+        return {key: _batch_references(item, batch) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_batch_references(item, batch) for item in value]
+    if type(value) is int and value and value % batch == 0:
+        return {"batch": value // batch}
+    return value
+
+
+def _dtype(node: fx.Node) -> torch.dtype | None:
+    """Of the first tensor that the operator reads."""
+    return next((given.meta["val"].dtype for given in node.all_input_nodes if "val" in given.meta), None)
+
+
+def operator_name(node: fx.Node) -> tuple[str, bool]:
+    """('relu', True) for aten.relu_.default."""
+    packet = str(node.target).split(".")[1]
+    in_place = packet.endswith("_") and not packet.endswith("__")
+    return packet.rstrip("_") if in_place else packet, in_place
+
+
+def functional_name(node: fx.Node) -> str:
+    namespace, _, overload = str(node.target).split(".")
+    return f"{namespace}.{operator_name(node)[0]}.{overload}"
+
+
+def module_path(node: fx.Node) -> str:
+    """The module's own name where one torch module is one layer; the operator's under the module otherwise."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path, module_type = stack[-1] if stack else ("", "")
+    if path and str(module_type).startswith("torch.nn.modules."):
+        return str(path)
+    return f"{path}.{node.name}" if path else node.name

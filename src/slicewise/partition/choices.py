@@ -1,0 +1,159 @@
+"""Many slicings of one layer at once: one row each, one column per mesh axis.
+
+Planning looks at thousands of slicings per layer, so everything about them is an array over the rows. A set of mesh axes
+is a bit mask: axis k is bit k, so the outermost axes are the lowest bits.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Kind, Layer
+from slicewise.partition.layout import Slicing
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Within a tier, axes are labelled in this order: the same degrees always mean the same devices.
+CANONICAL: tuple[Dim | None, ...] = (Dim.N, Dim.D, Dim.H, Dim.W, None, Dim.F, Dim.C)
+DIMS = frozenset(Dim)  # a letter is one of these or never sliced
+_CODES = {label: code for code, label in enumerate(CANONICAL)}
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """`labels[row, axis]` is a position in CANONICAL."""
+
+    labels: NDArray[np.int8]
+    mesh: Mesh
+
+    @classmethod
+    def of(cls, slicings: Iterable[Slicing], mesh: Mesh) -> "Choices":
+        codes = [[_CODES[dim] for dim in slicing] for slicing in slicings]
+        return cls(np.array(codes, dtype=np.int8).reshape(len(codes), len(mesh.axes)), mesh)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, row: int) -> Slicing:
+        return tuple(CANONICAL[code] for code in self.labels[row])
+
+    def rows(self, kept: Ints) -> "Choices":
+        return Choices(self.labels[kept], self.mesh)
+
+    def including(self, slicings: Iterable[Slicing]) -> "Choices":
+        """With `slicings` appended where they are missing."""
+        present = set(map(bytes, self.labels))
+        extra = Choices.of(dict.fromkeys(slicings), self.mesh)
+        new = [row for row in range(len(extra)) if bytes(extra.labels[row]) not in present]
+        return Choices(np.concatenate([self.labels, extra.labels[new]]), self.mesh) if new else self
+
+    def find(self, slicing: Slicing) -> int | None:
+        """The row of a slicing, if it is here."""
+        wanted = Choices.of([slicing], self.mesh).labels[0]
+        rows = np.flatnonzero((self.labels == wanted).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    @cached_property
+    def _axes_by_label(self) -> Ints:
+        """[label, row] -> the axes that carry the label."""
+        bits = 1 << np.arange(self.labels.shape[1], dtype=np.int64)
+        return np.stack([(self.labels == code) @ bits for code in range(len(CANONICAL))])
+
+    def axes_of(self, dims: Iterable[Dim]) -> Ints:
+        """Per row, the axes that slice any of `dims`, as a mask."""
+        masks: Ints = self._axes_by_label[[_CODES[dim] for dim in dims]].sum(axis=0)
+        return masks
+
+    def degrees(self, dim: Dim) -> Ints:
+        """Per row, into how many parts `dim` goes."""
+        return group_sizes(self.axes_of([dim]), self.mesh)
+
+
+@dataclass(frozen=True, eq=False)
+class Layouts:
+    """Layouts of one tensor as masks, one row each: which axes shard each dim, along which axes it is partial."""
+
+    by_dim: Ints  # [row, tensor dim]
+    partial: Ints
+
+    @classmethod
+    def of(cls, dims: str, choices: Choices, *, partial: bool) -> "Layouts":
+        """A tensor with these letters; axes that slice a dim it lacks leave it `partial` or replicated."""
+        sharded = [choices.axes_of([Dim(letter)] if letter in DIMS else []) for letter in dims]
+        absent = [dim for dim in Dim if dim not in dims] if partial else []
+        return cls(np.array(sharded, dtype=np.int64).reshape(len(dims), len(choices)).T, choices.axes_of(absent))
+
+    def __len__(self) -> int:
+        return len(self.partial)
+
+    def distinct(self) -> tuple["Layouts", Ints | None]:
+        """Each layout once, and which of them every row has; None where no two rows are alike."""
+        rows, index = np.unique(np.column_stack([self.by_dim, self.partial]), axis=0, return_inverse=True)
+        return (self, None) if len(rows) == len(self) else (Layouts(rows[:, :-1], rows[:, -1]), index)
+
+    @cached_property
+    def columns(self) -> list[tuple[Ints, Ints]]:
+        """Per tensor dim, the masks that occur, and which of them every row has."""
+        return [np.unique(column, return_inverse=True) for column in self.by_dim.T]
+
+    @cached_property
+    def sharded(self) -> Ints:
+        """The axes that shard any dim."""
+        masks: Ints = self.by_dim.sum(axis=1)  # no two dims share an axis
+        return masks
+
+
+@dataclass(frozen=True, eq=False)
+class Port:
+    """One end of an edge: the tensor's layout in forward and its gradient's in backward."""
+
+    value: Layouts
+    gradient: Layouts
+
+
+def input_port(layer: Layer, slot: int, choices: Choices) -> Port:
+    """What a consumer wants, and the gradient it returns."""
+    dims = layer.input_dims[slot]
+    return Port(Layouts.of(dims, choices, partial=False), Layouts.of(dims, choices, partial=True))
+
+
+def output_port(layer: Layer, choices: Choices) -> Port:
+    """What a producer gives, and the gradient it wants. A fork passes on partial gradients, see layout.layouts."""
+    fork = layer.kind is Kind.FORK
+    return Port(
+        Layouts.of(layer.dims, choices, partial=not fork), Layouts.of(layer.dims, choices, partial=fork)
+    )
+
+
+def axes_in(mask: int) -> tuple[int, ...]:
+    return tuple(axis for axis in range(mask.bit_length()) if mask >> axis & 1)
+
+
+def mask_of(axes: Sequence[int]) -> int:
+    return sum(1 << axis for axis in axes)
+
+
+def per_mask(masks: Ints, function: Callable[[tuple[int, ...]], float]) -> Floats:
+    """`function` of each axis set, called once for each that occurs."""
+    occurring, index = np.unique(masks, return_inverse=True)
+    values = np.array([function(axes_in(int(mask))) for mask in occurring], dtype=float)
+    return values[index].reshape(masks.shape)
+
+
+def group_sizes(masks: Ints, mesh: Mesh) -> Ints:
+    """Per mask, the number of devices that differ along its axes."""
+    return _sizes_by_mask(mesh)[masks]
+
+
+@lru_cache(maxsize=64)
+def _sizes_by_mask(mesh: Mesh) -> Ints:
+    sizes = np.ones(1, dtype=np.int64)
+    for size in mesh.sizes:  # bit k doubles the table
+        sizes = np.concatenate([sizes, sizes * size])
+    return sizes

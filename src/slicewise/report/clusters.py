@@ -1,0 +1,88 @@
+"""Clusters and devices as tables for people."""
+
+from collections.abc import Iterable, Mapping
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.device import DTYPES, Device
+from slicewise.report.tables import console, table_of
+from slicewise.units import amount, seconds
+
+
+def show_clusters(clusters: Iterable[Cluster], *, calibrated: bool) -> None:
+    table = table_of("cluster", "devices", "device", "tier", "members", "ports", "bandwidth", "latency")
+    for cluster in clusters:
+        for position, tier in enumerate(cluster.tiers):
+            head = ("", "", "") if position else (cluster.name, str(cluster.devices), cluster.device.name)
+            link = tier.link("any")
+            table.add_row(
+                *head,
+                tier.name,
+                str(tier.size),
+                str(tier.ports),
+                amount(link.bytes_per_s, "B/s"),
+                seconds(link.latency_s),
+            )
+    table.caption = "--devices K trims or grows any of them; bandwidth: of one port; ports: of one member" + (
+        "" if calibrated else "\nlocal: this machine, once `slicewise calibrate` has measured it"
+    )
+    console().print(table)
+
+
+def show_devices(devices: Iterable[Device]) -> None:
+    table = table_of("device", *DTYPES, "memory", "memory rate")
+    for device in devices:
+        peaks = [amount(device.peaks[dtype], "FLOP/s") if dtype in device.peaks else "-" for dtype in DTYPES]
+        table.add_row(device.name, *peaks, amount(device.memory_bytes, "B"), amount(device.memory_bytes_per_s, "B/s"))
+    table.caption = 'in a cluster file: device = "A100-80"; peaks of dense matrices'
+    console().print(table)
+
+
+def show_cluster(cluster: Cluster) -> None:
+    out = console()
+    device = cluster.device
+    out.print(
+        f"[bold]{cluster.name}[/]: {cluster.devices} x {device.name} "
+        f"({' x '.join(f'{tier.size} {tier.name}' for tier in cluster.tiers)}); figures: {cluster.origin}",
+        highlight=False,
+    )
+    facts = table_of("of one device", "value")
+    rows = _device_rows(device) | {"all-reduce hidden behind compute": f"up to {cluster.overlap:.0%}"}
+    if cluster.cores:
+        rows["cores that ranks share"] = str(cluster.cores)
+    for name, value in rows.items():
+        facts.add_row(name, value)
+    out.print(facts)
+    table = table_of("tier", "members", "ports", "operation", "latency", "bandwidth of a port", "all busy, per device")
+    for position, tier in enumerate(cluster.tiers):
+        for operation in tier.collectives or ("any",):
+            link = tier.link(operation)
+            table.add_row(
+                tier.name,
+                str(tier.size),
+                str(tier.ports),
+                operation,
+                seconds(link.latency_s),
+                amount(link.bytes_per_s, "B/s"),
+                amount(cluster.bytes_per_s(position, operation), "B/s"),
+            )
+    out.print(table)
+
+
+def _device_rows(device: Device) -> dict[str, str]:
+    rates = {name: device.peak_flops_per_s * share for name, share in device.efficiency.items()}
+    return {
+        "peak": _listed(device.peaks),
+        "large layers, fp32": _listed(rates),
+        "half of that with": _either(device.half_size),
+        "memory": f"{amount(device.memory_bytes, 'B')} at {amount(device.memory_bytes_per_s, 'B/s')}",
+        "calling a layer": seconds(device.kernel_s),
+    }
+
+
+def _either(half_size: tuple[float, float, float]) -> str:
+    sides = ("rows", "columns", "items summed over")
+    return " or ".join(f"{half:g} {side}" for half, side in zip(half_size, sides, strict=True) if half) or "-"
+
+
+def _listed(rates: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {amount(rate, 'FLOP/s')}" for name, rate in rates.items())

@@ -1,0 +1,110 @@
+"""Captured operators, called on a rank's parts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slicewise.graph.dims import BATCH, Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.layout import Slicing, layouts
+from slicewise.partition.parts import Box, box
+from slicewise.runtime.groups import Groups
+
+Kernel = Callable[[Sequence[Tensor]], Tensor]
+Values = Callable[[Sequence[Tensor]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What kernels need beside their layer."""
+
+    groups: Groups
+    tensors: Mapping[str, Tensor]  # weights (local leaves) and buffers (local parts), by name
+    training: Callable[[], bool]
+    generator: Callable[[int], torch.Generator]  # random numbers of this step for a stream
+
+    def output_box(self, layer: Layer, slicing: Slicing) -> Box:
+        """This rank's part of the output."""
+        return box(layer.shape, layouts(layer, slicing).output, self.groups.mesh, self.groups.rank)
+
+
+def plain(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """The operator as captured, on the rank's parts."""
+    call = caller(layer, in_place=bool(layer.options.get("in_place")))
+    values = bound(layer, slicing, context)
+    return lambda inputs: call(values(inputs))
+
+
+def caller(layer: Layer, *, in_place: bool = False, overload: str = "") -> Callable[[Mapping[str, Any]], Tensor]:
+    """The layer's operator as a function of its arguments by name."""
+    namespace, name, captured = str(layer.options["op"]).split(".")
+    packet = getattr(torch.ops, namespace)
+    functional = getattr(getattr(packet, name), overload or captured)
+    operator = getattr(getattr(packet, f"{name}_"), captured) if in_place else functional
+    keywords = {argument.name for argument in functional._schema.arguments if argument.kwarg_only}
+    chosen = layer.options.get("output")
+
+    def call(values: Mapping[str, Any]) -> Tensor:
+        positional = [value for name, value in values.items() if name not in keywords]
+        result = operator(*positional, **{name: value for name, value in values.items() if name in keywords})
+        return result if chosen is None else result[chosen]  # type: ignore[no-any-return]
+
+    return call
+
+
+def bound(layer: Layer, slicing: Slicing, context: Context) -> Values:
+    """The captured arguments by name, with tensors where they refer to tensors."""
+    placed = layouts(layer, slicing)
+    mesh, rank = context.groups.mesh, context.groups.rank
+    parts = {
+        buffer.name: tuple(slice(*edges) for edges in box(buffer.shape, layout, mesh, rank))
+        for buffer, layout in zip(layer.buffers, placed.buffers, strict=True)
+    }
+    whole = {held.name: held.shape for held in (*layer.weights, *layer.buffers)}
+    batch = _batch(layer)
+
+    def resolved(value: Any, inputs: Sequence[Tensor]) -> Any:
+        if isinstance(value, dict):
+            if "input" in value:
+                return inputs[value["input"]]
+            if "batch" in value:
+                return value["batch"] * batch
+            name = value.get("weight") or value["buffer"]
+            held = context.tensors[name]
+            held = held[parts[name]] if name in parts else held
+            return _viewed(held, whole[name], value["shape"]) if "shape" in value else held
+        if isinstance(value, list):
+            return [resolved(item, inputs) for item in value]
+        if isinstance(value, str) and value.startswith("torch."):  # a dtype or a memory format, saved by name
+            return getattr(torch, value.removeprefix("torch."))
+        return value
+
+    arguments = layer.options["arguments"]
+    return lambda inputs: {name: resolved(value, inputs) for name, value in arguments.items()}
+
+
+def _viewed(part: Tensor, whole: tuple[int, ...], view: list[int]) -> Tensor:
+    """This rank's part under the captured view, which only adds or drops dims of size 1."""
+    sizes = iter(size for size, extent in zip(part.shape, whole, strict=True) if extent != 1)
+    return part.reshape([1 if size == 1 else next(sizes) for size in view])
+
+
+def _batch(layer: Layer) -> int:
+    tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
+    sizes = [shape[dims.index(letter)] for dims, shape in tensors for letter in (Dim.N, BATCH) if letter in dims]
+    return sizes[0] if sizes else 1
+
+
+def operator_name(layer: Layer) -> str:
+    return str(layer.options["op"]).split(".")[1]
+
+
+def stream(name: str, part: int = 0) -> int:
+    """A number for a layer's random generator; parts of the layer draw different numbers."""
+    number = 0
+    for letter in name.encode():
+        number = (number * 257 + letter) % (2**31 - 1)
+    return (number * 65537 + part) % (2**31 - 1)

@@ -1,0 +1,107 @@
+"""Norms: the operator itself where a rank has all that its statistics span, shared statistics elsewhere."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.layout import Slicing, layouts, statistics_axes
+from slicewise.partition.parts import boxes
+from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, operator_name
+from slicewise.runtime.norm import SharedStatistics, shared_norm
+
+
+def norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    axes = statistics_axes(layer, slicing)
+    if operator_name(layer) in ("batch_norm", "instance_norm"):
+        return _tracking(layer, slicing, context, axes)
+    if axes:
+        return _shared(layer, slicing, context, axes)
+    call, values = caller(layer), bound(layer, slicing, context)
+    changes = {"num_groups": _local_groups(layer, slicing, context)} if layer.groups > 1 else {}
+    return lambda inputs: call({**values(inputs), **changes})
+
+
+def _shared(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int, ...]) -> Kernel:
+    """Layer and group norm across ranks."""
+    values, spread = bound(layer, slicing, context), _spread(layer)
+    groups = _local_groups(layer, slicing, context) if layer.groups > 1 else 0
+    statistics = _statistics(layer, slicing, axes, context)
+
+    def grouped(tensor: Tensor | None) -> Tensor | None:
+        """The channels of a group in a dim of their own: their statistics are one."""
+        return tensor.unflatten(1 - len(layer.dims), (groups, -1)) if groups and tensor is not None else tensor
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        given = values(inputs)
+        x, weight, bias = (grouped(t) for t in (given["input"], spread(given["weight"]), spread(given["bias"])))
+        assert x is not None
+        y, _, _ = shared_norm(x, weight, bias, given["eps"], statistics)
+        return y.reshape(given["input"].shape)
+
+    return kernel
+
+
+def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int, ...]) -> Kernel:
+    """Batch and instance norm: in training they may keep running statistics, in eval use them."""
+    arguments = layer.options["arguments"]
+    batch_norm = operator_name(layer) == "batch_norm"
+    in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
+    call, values, spread = caller(layer), bound(layer, slicing, context), _spread(layer)
+    statistics = _statistics(layer, slicing, axes, context) if axes else None
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        given = values(inputs)
+        mean, variance = given["running_mean"], given["running_var"]
+        training = (context.training() and in_training) or mean is None or not batch_norm
+        if training and mean is not None:
+            _count_batch(arguments, context)
+        if statistics is None or not training:
+            return call({**given, "training" if batch_norm else "use_input_stats": training})
+        y, batch_mean, batch_variance = shared_norm(
+            given["input"], spread(given["weight"]), spread(given["bias"]), given["eps"], statistics
+        )
+        if mean is not None:
+            count = statistics.count
+            mean.lerp_(batch_mean.flatten(), given["momentum"])
+            variance.lerp_(batch_variance.flatten() * (count / max(count - 1, 1)), given["momentum"])
+        return y
+
+    return kernel
+
+
+def _statistics(layer: Layer, slicing: Slicing, axes: tuple[int, ...], context: Context) -> SharedStatistics:
+    groups = context.groups
+    start, stop = boxes(layer.shape, layouts(layer, slicing).output, groups.mesh)
+    dims = [position for position, letter in enumerate(layer.dims) if letter in layer.statistics]
+    counts = (stop - start)[:, dims].prod(axis=1)
+    if layer.groups > 1:  # the kernel puts the channels of a group into a dim of their own
+        channels = layer.dims.index(Dim.F)
+        counts = counts * (layer.shape[channels] // layer.groups)
+        dims = [channels + 1, *(dim + 1 for dim in dims)]
+    return SharedStatistics(
+        layer=layer.name,
+        group=groups.of(axes),
+        counts=tuple(int(counts[rank]) for rank in groups.members(axes)),
+        dims=tuple(dims),
+    )
+
+
+def _spread(layer: Layer) -> Callable[[Tensor | None], Tensor | None]:
+    """A weight under the dims of what it scales: the last ones in a layer norm, the channels elsewhere."""
+    count = len(layer.dims)
+    behind = 0 if operator_name(layer) == "layer_norm" else count - 1 - layer.dims.index(Dim.F)
+    return lambda weight: None if weight is None else weight.reshape(*weight.shape, *[1] * behind)
+
+
+def _local_groups(layer: Layer, slicing: Slicing, context: Context) -> int:
+    axes = tuple(axis for axis, dim in enumerate(slicing) if dim is Dim.F)
+    return layer.groups // context.groups.mesh.group_size(axes)
+
+
+def _count_batch(arguments: Mapping[str, Any], context: Context) -> None:
+    counter = arguments["running_mean"]["buffer"].replace("running_mean", "num_batches_tracked")
+    if counter in context.tensors:
+        context.tensors[counter].add_(1)

@@ -1,0 +1,79 @@
+"""Element-wise layers: the operator itself, random masks, and the few that exist here only."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from slicewise.graph.dims import WHOLE
+from slicewise.graph.layer import Layer
+from slicewise.partition.layout import Slicing
+from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, plain, stream
+
+
+def elementwise(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    special = {
+        "dropout": dropout,
+        "feature_dropout": dropout,
+        "drop_path": dropout,
+        "expand": _stretched,
+        "repeat": _stretched,
+        "root": _root,
+        "ratio": _ratio,
+    }
+    return special.get(operator_name(layer), plain)(layer, slicing, context)
+
+
+def dropout(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """Masks differ between slices and agree where ranks repeat the same work, or slice a dim that the mask has not."""
+    arguments = layer.options["arguments"]
+    probability = float(arguments["p"])
+    letters = layer.options.get("mask", layer.dims)
+    groups = context.groups
+    part = 0
+    for axis, dim in enumerate(slicing):
+        if dim is not None and dim in letters:
+            part = part * groups.mesh.sizes[axis] + int(groups.mesh.coordinates[groups.rank, axis])
+    number = stream(layer.name, part)
+    scale = arguments.get("scale", 1 / (1 - probability) if probability < 1 else 0.0)
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        (x,) = inputs
+        if not context.training() or (probability == 0.0 and scale == 1.0):
+            return x
+        shape = [1 if letter == WHOLE else size for letter, size in zip(letters, x.shape, strict=True)]
+        mask = x.new_empty(shape if "mask" in layer.options else x.shape)
+        mask.bernoulli_(1 - probability, generator=context.generator(number))
+        return x * mask.mul_(scale)
+
+    return kernel
+
+
+def _stretched(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    shape = [stop - start for start, stop in context.output_box(layer, slicing)]
+    repeats = operator_name(layer) == "repeat"
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        (x,) = inputs
+        if not repeats:
+            return x.expand(shape)
+        given = [1] * (len(shape) - x.dim()) + list(x.shape)
+        return x.repeat([new // old for new, old in zip(shape, given, strict=True)])
+
+    return kernel
+
+
+def _root(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """The square root, with gradient 0 at 0, as norms have it."""
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        (x,) = inputs
+        zero = x == 0
+        return torch.where(zero, 0.0, torch.where(zero, 1.0, x).sqrt())
+
+    return kernel
+
+
+def _ratio(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """A mean from a sum and a count."""
+    return lambda inputs: inputs[0][0] / inputs[0][1]

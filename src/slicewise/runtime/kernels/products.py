@@ -1,0 +1,103 @@
+"""Convolutions and linear layers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.layout import Slicing, layouts, sync_axes
+from slicewise.partition.parts import box
+from slicewise.runtime.halo import Join, compile_join, on_joined
+from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller
+
+
+def linear(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    call, values, once = caller(layer), bound(layer, slicing, context), _bias(layer, slicing, context)
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        given = values(inputs)
+        if given.get("bias") is not None:
+            given["bias"] = once(given["bias"])
+        return call(given)
+
+    return kernel
+
+
+def convolution(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """Sliced dims are padded by the join, not by the operator; a transposed one is cropped to its part."""
+    arguments = layer.options["arguments"]
+    transposed = "output_padding" in arguments
+    sliced = [dim for dim in layer.windows if dim in slicing]
+    values, once = bound(layer, slicing, context), _bias(layer, slicing, context)
+    changes: dict[str, Any] = {"groups": _local_groups(layer, slicing, context)}
+    same = arguments["padding"] == "same"
+    # padding that differs before and behind is the join's business as well
+    joined = [dim for dim, window in layer.windows.items() if dim in sliced or (same and window.reach % 2 == 0)]
+    if joined:
+        changes["padding"] = [0 if dim in joined else window.padding for dim, window in layer.windows.items()]
+    call = caller(layer, overload="default" if joined and not transposed else "")
+    join = compile_join(layer, slicing, context.groups, joined, fill=0.0)
+    crop = _crop(layer, slicing, context, sliced, join) if transposed else None
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        given = {**values(inputs), **changes}
+        if given["bias"] is not None:
+            given["bias"] = once(given["bias"])
+        y = on_joined(given["input"], join, lambda x: call({**given, "input": x}))
+        return y[crop].contiguous() if crop is not None else y
+
+    return kernel
+
+
+def _crop(
+    layer: Layer, slicing: Slicing, context: Context, sliced: list[Dim], join: Join | None
+) -> tuple[slice, ...] | None:
+    """Where this rank's output lies in what a transposed convolution of its region returns."""
+    mesh, rank, placed = context.groups.mesh, context.groups.rank, layouts(layer, slicing)
+    region = join.region if join else box(layer.input_shapes[0], placed.inputs[0], mesh, rank)
+    output = context.output_box(layer, slicing)
+    slices, cuts = [slice(None)] * len(layer.shape), False
+    for dim in sliced:
+        window, position = layer.windows[dim], layer.dims.index(dim)
+        low, high = region[layer.input_dims[0].index(dim)]
+        start, stop = output[position]
+        origin = low * window.stride - window.padding
+        length = (high - low - 1) * window.stride + window.reach + window.output_padding
+        slices[position] = slice(start - origin, stop - origin)
+        cuts |= (start - origin, stop - origin) != (0, length)
+    return tuple(slices) if cuts else None
+
+
+def _local_groups(layer: Layer, slicing: Slicing, context: Context) -> int:
+    axes = tuple(axis for axis, dim in enumerate(slicing) if dim is Dim.F)
+    return layer.groups // context.groups.mesh.group_size(axes) if layer.groups > 1 else 1
+
+
+def _bias(layer: Layer, slicing: Slicing, context: Context) -> Callable[[Tensor], Tensor]:
+    """A bias under C slicing is added once: by the first rank along the axes that slice C.
+
+    The others add zeros. Each rank sees the whole gradient of the output, so each copy of the bias gets its whole
+    gradient, unless that will be summed over those axes anyway.
+    """
+    axes = [axis for axis, dim in enumerate(slicing) if dim is Dim.C]
+    if not any(context.groups.mesh.coordinates[context.groups.rank, axis] for axis in axes):
+        return lambda bias: bias
+    own = "weight" in (layer.options["arguments"].get("bias") or {})
+    if own and not set(axes) & set(sync_axes(layer, slicing)):
+        return lambda bias: _Silent.apply(bias)
+    return lambda bias: bias * 0.0
+
+
+class _Silent(torch.autograd.Function):
+    """Zero in value, with the gradient of the real bias."""
+
+    @staticmethod
+    def forward(ctx: Any, bias: Tensor) -> Tensor:
+        return torch.zeros_like(bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient

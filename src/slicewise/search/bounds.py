@@ -1,0 +1,111 @@
+"""Lower bounds by message passing: how cheap can any plan be that uses a given choice?
+
+Sequential tree-reweighted message passing (TRW-S, Kolmogorov 2006). Each edge carries a message to either end; a message
+moves cost from one node's choices to another's without changing what any plan costs. A pass visits the nodes in order,
+adds up what each choice of a node would cost by all that is known (`theta`), and passes an equal share on along every
+edge ahead; then the same backwards. On a chain two passes make every bound exact; with cycles bounds only rise, and
+what they say stays true:
+
+    any plan with choice a of node s costs at least  lower + theta_s[a] - min theta_s
+
+Choices whose bound exceeds the cost of a plan in hand are out.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slicewise.partition.choices import Floats, Ints
+from slicewise.search.problem import Problem
+
+_TOLERANCE = 1e-9  # of the plan in hand: what rounding may add up to
+
+
+@dataclass(kw_only=True)
+class Bounds:
+    """The state of the passes over one problem."""
+
+    problem: Problem
+    lower: float = 0.0
+    of_choice: list[Floats] = field(default_factory=list)  # per node, a bound for each choice
+    _to_later: dict[tuple[int, int], Floats] = field(default_factory=dict)
+    _to_earlier: dict[tuple[int, int], Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        vectors = self.problem.vectors
+        self.of_choice = [np.full(len(vector), -np.inf) for vector in vectors]
+        self._later: list[list[int]] = [[] for _ in vectors]
+        self._earlier: list[list[int]] = [[] for _ in vectors]
+        for i, j in self.problem.matrices:
+            self._later[i].append(j)
+            self._earlier[j].append(i)
+            self._to_later[i, j] = np.zeros(len(vectors[j]))
+            self._to_earlier[i, j] = np.zeros(len(vectors[i]))
+
+    def forward(self) -> list[int]:
+        """One pass in order; returns a plan that follows the messages."""
+        problem, lower, plan = self.problem, 0.0, list[int]()
+        for s, vector in enumerate(problem.vectors):
+            theta = self._theta(s)
+            least = float(theta.min())
+            lower += least
+            theta -= least
+            self._note(s, theta)
+            guess = vector.copy()
+            for u in self._earlier[s]:
+                guess += problem.matrices[u, s][plan[u]]
+            for t in self._later[s]:
+                guess += self._to_earlier[s, t]
+            plan.append(int(guess.argmin()))
+            share = theta / max(len(self._later[s]), len(self._earlier[s]), 1)
+            for t in self._later[s]:
+                message = (problem.matrices[s, t] + (share - self._to_earlier[s, t])[:, None]).min(axis=0)
+                least = float(message.min())
+                lower += least
+                self._to_later[s, t] = message - least
+        self.lower = max(self.lower, lower)
+        return plan
+
+    def backward(self) -> None:
+        problem, lower = self.problem, 0.0
+        for t in reversed(range(len(problem.vectors))):
+            theta = self._theta(t)
+            least = float(theta.min())
+            lower += least
+            theta -= least
+            self._note(t, theta)
+            share = theta / max(len(self._later[t]), len(self._earlier[t]), 1)
+            for s in self._earlier[t]:
+                message = (problem.matrices[s, t] + (share - self._to_later[s, t])[None, :]).min(axis=1)
+                least = float(message.min())
+                lower += least
+                self._to_earlier[s, t] = message - least
+        self.lower = max(self.lower, lower)
+
+    def within(self, upper: float) -> list[Ints]:
+        """Per node, the choices that a plan cheaper than `upper` may use; at least the most promising."""
+        limit = upper + _TOLERANCE * abs(upper)
+        return [
+            kept if len(kept := np.flatnonzero(bounds <= limit)) else np.array([int(bounds.argmin())])
+            for bounds in self.of_choice
+        ]
+
+    def restricted(self, kept: list[Ints]) -> "Bounds":
+        """The same state for fewer choices."""
+        smaller = Bounds(problem=self.problem.restricted(kept), lower=self.lower)
+        smaller.of_choice = [bounds[keep] for bounds, keep in zip(self.of_choice, kept, strict=True)]
+        smaller._to_later = {(i, j): message[kept[j]] for (i, j), message in self._to_later.items()}
+        smaller._to_earlier = {(i, j): message[kept[i]] for (i, j), message in self._to_earlier.items()}
+        return smaller
+
+    def _theta(self, s: int) -> Floats:
+        theta = self.problem.vectors[s].copy()
+        for u in self._earlier[s]:
+            theta += self._to_later[u, s]
+        for t in self._later[s]:
+            theta += self._to_earlier[s, t]
+        return theta
+
+    def _note(self, s: int, above_least: Floats) -> None:
+        # the bound of the last whole pass holds now; what this pass has reached so far may yet be less
+        np.maximum(self.of_choice[s], self.lower + above_least, out=self.of_choice[s])

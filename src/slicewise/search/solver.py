@@ -1,0 +1,202 @@
+"""The search from tables that would be too large to tables that are small: bound, prune, refine, eliminate.
+
+    coarse problems    bounds for groups of slicings on a machine with its inner axes merged (search/coarse.py)
+    a plan in hand     the most promising slicings of every layer, solved exactly
+    the fine problem   tables of what is left, bounds by message passing (search/bounds.py), then elimination
+
+Every choice dropped is one that no plan cheaper than the one in hand can use, so the result is the optimum.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slicewise.cost.model import CostModel
+from slicewise.partition.choices import Choices, Floats, Ints
+from slicewise.search.bounds import Bounds
+from slicewise.search.branching import branch_and_bound
+from slicewise.search.coarse import grouped
+from slicewise.search.elimination import order
+from slicewise.search.problem import Problem, edge_tables, tie_tables
+from slicewise.search.registry import search_named
+from slicewise.search.solution import Solution
+
+_PROMISING = 64  # choices per layer for a first plan
+_SMALL = 400  # choices per layer whose tables are quickly made
+_COARSE_PASSES = 10
+_FINE_PASSES = 40
+_AFFORDABLE = 2e8  # entries that elimination looks at in about a second
+_LIMIT = 3e10
+
+Progress = Callable[[str], None]
+
+
+@dataclass(kw_only=True)
+class Effort:
+    """What the search took, and what was left."""
+
+    surviving: list[int] = field(default_factory=list)
+    work: float = 0.0
+    tables_s: float = 0.0
+    search_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    search: str = "elimination"
+    time_limit_s: float = float("inf")
+    progress: Progress = lambda _: None
+
+
+def solve(
+    model: CostModel,
+    choices: Sequence[Choices],
+    vectors: Sequence[Floats],
+    plans: Sequence[Sequence[int]],
+    settings: Settings,
+    effort: Effort,
+) -> Solution:
+    """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand."""
+    deadline = time.perf_counter() + settings.time_limit_s
+    clock = _Clock(effort)
+    best = _best_known(model, choices, vectors, plans)
+    kept = [np.arange(len(vector)) for vector in vectors]
+    bounds = _layer_bounds(vectors)
+    clock.charge("tables_s")
+    for axes in _levels(model, max(map(len, vectors))):
+        kept = _within(bounds, best.cost)
+        held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
+        costs = [vector[keep] for vector, keep in zip(vectors, kept, strict=True)]
+        settings.progress(f"bounding {sum(map(len, kept))} slicings in groups on {axes} of {held[0].labels.shape[1]} axes")
+        coarse = grouped(model, axes, held, costs)
+        clock.charge("tables_s")
+        passes = Bounds(problem=coarse.problem)
+        for _ in range(_COARSE_PASSES):
+            passes.forward()
+            passes.backward()
+        above = coarse.above_group(costs)
+        for node, keep in enumerate(kept):
+            new = passes.of_choice[node][coarse.group[node]] + above[node]
+            bounds[node][keep] = np.maximum(bounds[node][keep], new)
+        clock.charge("search_s")
+    if max(map(len, vectors)) > _PROMISING:
+        best = _first_plan(model, choices, vectors, bounds, best, clock)
+    kept = _within(bounds, best.cost)
+    settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
+    problem = _problem(model, choices, vectors, kept)
+    clock.charge("tables_s")
+    solution = _finish(problem, kept, best, settings, effort, deadline)
+    clock.charge("search_s")
+    return solution
+
+
+def _finish(
+    problem: Problem, kept: list[Ints], best: Solution, settings: Settings, effort: Effort, deadline: float
+) -> Solution:
+    """Passes until elimination is cheap, then elimination; branch and bound where it never is."""
+    bounds = Bounds(problem=problem)
+    for number in range(_FINE_PASSES):
+        plan = bounds.forward()
+        cost = bounds.problem.cost(plan)
+        if cost < best.cost:
+            choice = tuple(int(keep[a]) for keep, a in zip(kept, plan, strict=True))
+            best = Solution(choice=choice, cost=cost, lower=best.lower, method=best.method)
+        bounds.backward()
+        left = bounds.within(best.cost)
+        kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
+        before = sum(bounds.problem.sizes)
+        bounds = bounds.restricted(left)
+        effort.work = order(bounds.problem.sizes, bounds.problem.matrices).work
+        settings.progress(f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at")
+        if effort.work <= _AFFORDABLE or time.perf_counter() > deadline:
+            break
+        if effort.work <= _LIMIT and sum(bounds.problem.sizes) > 0.97 * before:
+            break
+    effort.surviving = bounds.problem.sizes
+    if effort.work <= _LIMIT and time.perf_counter() <= deadline:
+        found = search_named(settings.search)(bounds.problem)
+    else:
+        found = branch_and_bound(bounds, best.cost, deadline, settings.progress)
+    if not found.choice or found.cost >= best.cost:  # equal up to rounding, or the deadline came first
+        return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
+    choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
+    return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
+
+
+def _levels(model: CostModel, largest: int) -> list[int]:
+    """How many axes to keep in each coarse problem; none where the fine tables are small anyway."""
+    axes = len(model.cluster.mesh.axes)
+    if largest <= _SMALL:
+        return []
+    return [axes - 2] if axes < 8 else [axes - 4, axes - 2, axes - 1]
+
+
+def _layer_bounds(vectors: Sequence[Floats]) -> list[Floats]:
+    """Transfers cost at least nothing: every layer's cheapest, and what a choice costs above that."""
+    least = sum(float(vector.min()) for vector in vectors)
+    return [least + vector - vector.min() for vector in vectors]
+
+
+def _within(bounds: Sequence[Floats], upper: float) -> list[Ints]:
+    limit = upper * (1 + 1e-9)
+    return [np.flatnonzero(bound <= limit) for bound in bounds]
+
+
+def _problem(
+    model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]
+) -> Problem:
+    held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
+    matrices = edge_tables(model, held)
+    for pair, matrix in tie_tables(model, held).items():
+        matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
+    return Problem(
+        vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices
+    )
+
+
+def _best_known(
+    model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], plans: Sequence[Sequence[int]]
+) -> Solution:
+    """The cheapest of `plans`, priced all at once."""
+    best = Solution(choice=(), cost=float("inf"), lower=0.0, method="")
+    if not plans:
+        return best
+    used = [np.unique(rows, return_inverse=True) for rows in zip(*plans, strict=True)]
+    problem = _problem(model, choices, vectors, [rows for rows, _ in used])
+    for number, plan in enumerate(plans):
+        cost = problem.cost([int(index[number]) for _, index in used])
+        if cost < best.cost:
+            best = Solution(choice=tuple(plan), cost=cost, lower=0.0, method="")
+    return best
+
+
+def _first_plan(
+    model: CostModel,
+    choices: Sequence[Choices],
+    vectors: Sequence[Floats],
+    bounds: Sequence[Floats],
+    best: Solution,
+    clock: "_Clock",
+) -> Solution:
+    """The best plan made of each layer's most promising choices."""
+    kept = [np.sort(np.argsort(bound, kind="stable")[:_PROMISING]) for bound in bounds]
+    problem = _problem(model, choices, vectors, kept)
+    clock.charge("tables_s")
+    quiet = Settings()
+    found = _finish(problem, kept, best, quiet, Effort(), time.perf_counter() + 10)
+    clock.charge("search_s")
+    return found
+
+
+class _Clock:
+    """Charges the time since the last charge."""
+
+    def __init__(self, effort: Effort) -> None:
+        self.effort, self.since = effort, time.perf_counter()
+
+    def charge(self, account: str) -> None:
+        now = time.perf_counter()
+        setattr(self.effort, account, getattr(self.effort, account) + now - self.since)
+        self.since = now

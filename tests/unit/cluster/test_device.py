@@ -1,0 +1,91 @@
+import pytest
+
+from slicewise.cluster.cluster import parse_cluster
+from slicewise.cluster.device import DTYPES, Device, device_names, load_device
+from slicewise.errors import ClusterError
+from tests.builders import DEVICE
+
+TIER = """
+[[tiers]]
+name = "wire"
+size = 2
+latency_s = 1e-6
+bytes_per_s = 1e9
+"""
+
+
+def device(text: str) -> Device:
+    return parse_cluster(f'name = "mine"\n{text}\n{TIER}', "mine.toml").device
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_every_device_of_the_catalogue_is_whole(name: str) -> None:
+    found = load_device(name)
+    assert found.name == name
+    assert found.memory_bytes >= 2**30
+    assert all(0 < share <= 1 for share in found.efficiency.values())
+    assert set(found.peaks) <= set(DTYPES)
+    # fewer bits are never slower
+    peaks = [found.peaks[dtype] for dtype in DTYPES if dtype in found.peaks]
+    assert peaks == sorted(peaks)
+
+
+def test_the_catalogue_has_the_makers_figures() -> None:
+    assert device_names() == ["P100", "V100-16", "V100-32", "A100-40", "A100-80", "H100", "CPU-core"]
+    assert load_device("V100-32").peaks == {"fp32": 15.7e12, "fp16": 125e12}
+    assert load_device("V100-32").memory_bytes == 2 * load_device("V100-16").memory_bytes == 32 * 2**30
+    assert load_device("A100-80").memory_bytes_per_s == 2039e9
+    assert load_device("H100").flops("bf16") == 989.4e12
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("fp32", 19.5e12), ("tf32", 156e12), ("bf16", 312e12)])
+def test_a_device_has_a_peak_per_dtype(dtype: str, expected: float) -> None:
+    assert load_device("A100-40").flops(dtype) == expected
+
+
+def test_a_dtype_that_the_device_lacks_is_refused_with_those_it_has() -> None:
+    with pytest.raises(ClusterError, match="P100 has no bf16; choose from fp32, fp16"):
+        load_device("P100").flops("bf16")
+    with pytest.raises(ClusterError, match="toy has no fp16; choose from fp32"):
+        DEVICE.flops("fp16")
+
+
+def test_a_file_names_a_device_of_the_catalogue() -> None:
+    assert device('device = "A100-80"') == load_device("A100-80")
+    assert device('[device]\nlike = "A100-80"') == load_device("A100-80")
+
+
+def test_a_file_changes_some_figures_of_a_device_it_names() -> None:
+    plain = load_device("A100-80")
+    mine = device(
+        '[device]\nlike = "A100-80"\nname = "mine"\nmemory_bytes = 64e9\n'
+        "efficiency = { conv = 0.4 }\n[device.reduced_flops_per_s]\nbf16 = 300e12"
+    )
+    assert (mine.name, mine.memory_bytes) == ("mine", 64 * 10**9)
+    assert mine.efficiency == {**plain.efficiency, "conv": 0.4}
+    assert mine.peaks == {**plain.peaks, "bf16": 300e12}
+    assert mine.memory_bytes_per_s == plain.memory_bytes_per_s
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('device = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100, V100-16, V100-32, A100-40"),
+        ('[device]\nlike = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100"),
+        ("[device]\nlike = 100", "mine.toml: device: like must be text, in quotes (got 100)"),
+        ('[device]\nname = "A100-80"', "mine.toml: device: peak_flops_per_s is missing"),
+        ('[device]\nlike = "P100"\nefficiency = 0.5', "mine.toml: device: efficiency must be a table (got 0.5)"),
+        (
+            '[device]\nlike = "P100"\n[device.reduced_flops_per_s]\nint8 = 1e12',
+            "mine.toml: device.reduced_flops_per_s: unknown dtype 'int8'; choose from tf32, bf16, fp16",
+        ),
+        (
+            '[device]\nlike = "P100"\n[device.reduced_flops_per_s]\nfp16 = -1',
+            "mine.toml: device.reduced_flops_per_s: fp16 must be a positive number (got -1)",
+        ),
+    ],
+)
+def test_a_wrong_device_is_named_with_its_file(text: str, complaint: str) -> None:
+    with pytest.raises(ClusterError) as raised:
+        device(text)
+    assert complaint in str(raised.value)

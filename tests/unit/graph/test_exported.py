@@ -1,0 +1,60 @@
+"""Exported programs are models like any other, if their batch may change."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from slicewise.errors import GraphError, RequestError
+from slicewise.graph.capture import capture
+from slicewise.graph.sources import load_graph
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def exported(path: Path, *, training: bool = True, dynamic: tuple[int, ...] = (0,)) -> str:
+    dims = {dim: torch.export.Dim(f"dim{dim}", min=4, max=4096) for dim in dynamic}
+    program = torch.export.export(network().train(training), (torch.zeros(4, 3, 8, 8),), dynamic_shapes=(dims or None,))
+    torch.export.save(program, path)
+    return str(path)
+
+
+def test_a_program_has_the_layers_of_its_model(tmp_path: Path) -> None:
+    path = exported(tmp_path / "net.pt2")
+    graph = load_graph(path)
+    assert graph.name == path
+    assert graph.layers[1:] == capture(network(), torch.zeros(2, 3, 8, 8)).layers[1:]
+    assert load_graph(path, (3, 8, 8)) == graph
+
+
+def test_a_program_for_one_batch_is_refused_with_what_to_export(tmp_path: Path) -> None:
+    path = exported(tmp_path / "net.pt2", dynamic=())
+    with pytest.raises(GraphError, match=r"net.pt2 was exported for exactly 4 samples; export it with dynamic_shapes="):
+        load_graph(path)
+
+
+def test_a_program_for_inference_is_refused(tmp_path: Path) -> None:
+    path = exported(tmp_path / "net.pt2", training=False)
+    with pytest.raises(GraphError, match=r"net.pt2 was exported in eval mode; call model.train\(\) before"):
+        load_graph(path)
+
+
+def test_a_program_takes_another_size_only_where_it_was_exported_for_any(tmp_path: Path) -> None:
+    fixed = exported(tmp_path / "fixed.pt2")
+    for shape in [(3, 16, 8), (3, 8), (1, 8, 8)]:
+        with pytest.raises(RequestError, match=r"was exported for samples of \(3, 8, 8\); leave out --input"):
+            load_graph(fixed, shape)
+    free = exported(tmp_path / "free.pt2", dynamic=(0, 2))
+    assert load_graph(free, (3, 16, 8)).inputs[0].shape == (2, 3, 16, 8)
+
+
+def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    with pytest.raises(GraphError, match=r"net.pt2: no such file"):
+        load_graph(str(path))
+    path.write_text("not a program")
+    with pytest.raises(GraphError, match=r"net.pt2: not an exported program"):
+        load_graph(str(path))
