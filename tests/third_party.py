@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -20,51 +21,51 @@ class ThirdParty:
     opaque: frozenset[str] = frozenset()  # operators that may be replicated
 
 
-def _resnet() -> nn.Module:
+def _resnet() -> Any:
     config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], num_labels=5)
     return transformers.ResNetForImageClassification(config)
 
 
-def _regnet() -> nn.Module:
+def _regnet() -> Any:
     config = transformers.RegNetConfig(
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], groups_width=4, num_labels=5
     )
     return transformers.RegNetForImageClassification(config)
 
 
-def _convnext(drop_path: float = 0.0) -> nn.Module:
+def _convnext(drop_path: float = 0.0) -> Any:
     config = transformers.ConvNextConfig(
         hidden_sizes=[8, 16], depths=[1, 2], num_stages=2, drop_path_rate=drop_path, num_labels=5
     )
     return transformers.ConvNextForImageClassification(config)
 
 
-def _convnext_v2() -> nn.Module:
+def _convnext_v2() -> Any:
     config = transformers.ConvNextV2Config(hidden_sizes=[8, 16], depths=[1, 2], num_stages=2, num_labels=5)
     return transformers.ConvNextV2ForImageClassification(config)
 
 
-def _mobilenet_v1() -> nn.Module:
+def _mobilenet_v1() -> Any:
     config = transformers.MobileNetV1Config(
         depth_multiplier=0.25, min_depth=4, classifier_dropout_prob=0.0, num_labels=5
     )
     return transformers.MobileNetV1ForImageClassification(config)
 
 
-def _mobilenet_v2() -> nn.Module:
+def _mobilenet_v2() -> Any:
     config = transformers.MobileNetV2Config(
         depth_multiplier=0.25, min_depth=4, classifier_dropout_prob=0.0, num_labels=5
     )
     return transformers.MobileNetV2ForImageClassification(config)
 
 
-def _mobilenet_v2_segmentation() -> nn.Module:
+def _mobilenet_v2_segmentation() -> Any:
     """DeepLab v3+'s head: pyramid pooling, atrous convolutions, bilinear upsampling."""
     config = transformers.MobileNetV2Config(depth_multiplier=0.25, min_depth=4, output_stride=16, num_labels=5)
     return transformers.MobileNetV2ForSemanticSegmentation(config)
 
 
-def _efficientnet() -> nn.Module:
+def _efficientnet() -> Any:
     config = transformers.EfficientNetConfig(
         width_coefficient=0.25, depth_coefficient=0.5, hidden_dim=320, dropout_rate=0.0, num_labels=5
     )
@@ -72,12 +73,12 @@ def _efficientnet() -> nn.Module:
     return transformers.EfficientNetForImageClassification(config)
 
 
-def _bit() -> nn.Module:
+def _bit() -> Any:
     config = transformers.BitConfig(embedding_size=8, hidden_sizes=[32, 64], depths=[1, 1], num_groups=4, num_labels=5)
     return transformers.BitForImageClassification(config)
 
 
-def _poolformer(drop_path: float = 0.0) -> nn.Module:
+def _poolformer(drop_path: float = 0.0) -> Any:
     config = transformers.PoolFormerConfig(
         hidden_sizes=[8, 16],
         depths=[1, 1],
@@ -91,7 +92,7 @@ def _poolformer(drop_path: float = 0.0) -> nn.Module:
     return transformers.PoolFormerForImageClassification(config)
 
 
-def _focalnet() -> nn.Module:
+def _focalnet() -> Any:
     config = transformers.FocalNetConfig(
         image_size=32,
         embed_dim=8,
@@ -105,7 +106,7 @@ def _focalnet() -> nn.Module:
     return transformers.FocalNetForImageClassification(config)
 
 
-def _upernet() -> nn.Module:
+def _upernet() -> Any:
     stages = ["stage1", "stage2", "stage3", "stage4"]
     backbone = transformers.ConvNextConfig(hidden_sizes=[8, 16, 16, 16], depths=[1, 1, 1, 1], out_features=stages)
     config = transformers.UperNetConfig(
@@ -114,7 +115,7 @@ def _upernet() -> nn.Module:
     return transformers.UperNetForSemanticSegmentation(config)
 
 
-def _highresnet() -> nn.Module:
+def _highresnet() -> Any:
     layers = (
         {"name": "conv_0", "n_features": 4, "kernel_size": 3},
         {"name": "res_1", "n_features": 4, "kernels": (3, 3), "repeat": 1},
@@ -125,7 +126,7 @@ def _highresnet() -> nn.Module:
     return monai.HighResNet(3, 1, 2, layer_params=layers)
 
 
-def _dynunet() -> nn.Module:
+def _dynunet() -> Any:
     return monai.DynUNet(
         3,
         1,
@@ -185,7 +186,7 @@ NETWORKS: dict[str, ThirdParty] = {
         shape=(1, 32, 32, 32),
     ),
     "Classifier": ThirdParty(build=lambda: monai.Classifier((1, 32, 32), 3, (4, 8), (2, 2)), shape=(1, 32, 32)),
-    "Regressor": ThirdParty(build=lambda: monai.Regressor((1, 32, 32), 1, (4, 8), (2, 2)), shape=(1, 32, 32)),
+    "Regressor": ThirdParty(build=lambda: monai.Regressor((1, 32, 32), (1,), (4, 8), (2, 2)), shape=(1, 32, 32)),
     "AutoEncoder": ThirdParty(build=lambda: monai.AutoEncoder(3, 1, 1, (4, 8), (2, 2)), shape=VOLUME),
     "QuickNAT": ThirdParty(
         build=lambda: monai.Quicknat(num_classes=3, num_channels=1, num_filters=8, se_block="CSE"),

@@ -84,7 +84,7 @@ def flatten_linear() -> nn.Module:
 
 
 def global_response(x: Tensor, gain: Tensor) -> Tensor:
-    norms = torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True)
     return gain * (x * (norms / (norms.mean(dim=1, keepdim=True) + 1e-6))) + x
 
 
@@ -94,14 +94,16 @@ def shuffled(x: Tensor) -> Tensor:
 
 
 def activations(x: Tensor) -> Tensor:
-    for function in (F.silu, F.gelu, F.hardswish, F.mish, F.softplus, F.elu, F.leaky_relu, F.hardsigmoid, F.selu):
+    functions: tuple[Callable[[Tensor], Tensor], ...]
+    functions = (F.silu, F.gelu, F.hardswish, F.mish, F.softplus, F.elu, F.leaky_relu, F.hardsigmoid, F.selu)
+    for function in functions:
         x = function(x)
     return x.clamp(-1.0, 1.0) - F.relu6(x) / 2
 
 
 def pieces(x: Tensor) -> Tensor:
     left, right = x.chunk(2, 1)
-    one, other = x.split([3, 5], 1)
+    one, other = torch.split(x, [3, 5], 1)
     return (
         left[:, :, ::2, 1:] * right[:, :3].sum(1, keepdim=True)[:, :, ::2, 1:]
         + one[:, 1:2, 1::2, :-1]

@@ -4,9 +4,15 @@ The steps are those of partition/steps.py. Sizes are the largest parts, as if al
 has to be looked at. Along one dim, two nested chunkings are either aligned (the axes of one are the first axes of the
 other: one part lies inside the other) or some rank's two parts have nothing in common. So what the slowest rank
 already holds is, along each dim, the smaller of the two parts or nothing at all.
+
+Everything about a pair is put together from small tables over what occurs: per half of the dims, per set of partial
+axes. Rows of these are gathered and combined in blocks that stay in the processor's cache.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +20,7 @@ from numpy.typing import NDArray
 from slicewise.cost.network import Network
 from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, mask_of
 
-_PAIRS_AT_ONCE = 1_000_000
+_PAIRS_AT_ONCE = 1 << 16
 Bools = NDArray[np.bool_]
 
 
@@ -22,118 +28,198 @@ def transition_seconds(
     shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, item_bytes: int
 ) -> Floats:
     """[source, target] -> seconds."""
+    if not shape:  # a number: nothing to slice, only to sum
+        reduced = source.partial[:, None] & ~target.partial
+        lines = network.all_reduce_lines
+        return lines.latency_s[reduced] + lines.s_per_byte[reduced] * item_bytes
+    pairs = _Pairs(shape, source, target, network, item_bytes)
     height = max(1, _PAIRS_AT_ONCE // max(1, len(target)))
     seconds = np.empty((len(source), len(target)))
     for start in range(0, len(source), height):
-        rows = slice(start, start + height)
-        block = Layouts(source.by_dim[rows], source.partial[rows]) if len(source) > height else source
-        seconds[rows] = _block(shape, block, target, network, item_bytes)
+        seconds[start : start + height] = pairs.seconds(slice(start, start + height))
     return seconds
 
 
-def _block(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, item_bytes: int) -> Floats:
-    mesh = network.cluster.mesh
-    tiers = len(network.cluster.tiers)
-    outer = [mask_of([number for number, axis in enumerate(mesh.axes) if axis.tier <= tier]) for tier in range(tiers)]
-    outer[-1] = -1  # all of them
-    relation = _relation(shape, source, target, network)
-    needed = _part_items(shape, target, network)
+@dataclass(frozen=True)
+class _Pairs:
+    shape: tuple[int, ...]
+    source: Layouts
+    target: Layouts
+    network: Network
+    item_bytes: int
 
-    summed = np.zeros((1, 1), dtype=np.int64)
-    terms = 1.0 if not source.partial.any() else np.empty(0)
-    seconds = np.zeros((len(source), len(target)))
-    if source.partial.any():
-        summed = source.partial[:, None] & target.sharded
-        reduced = source.partial[:, None] & ~(target.sharded | target.partial)
-        holds = relation.holds & (summed == 0)
-        terms = group_sizes(summed, mesh)
-        lines = network.all_reduce_lines
-        # a rank that holds what it needs slices before it reduces
-        message = np.where(holds, needed, _part_items(shape, source, network)[:, None]) * item_bytes
-        seconds += lines.latency_s[reduced] + lines.s_per_byte[reduced] * message
-    else:
-        holds = relation.holds
+    def seconds(self, rows: slice) -> Floats:
+        codes: NDArray[np.int32] = self._codes.rows(rows, np.add)
+        crossed, holds = codes >> 12, (codes & 0xF0) == 0
+        gathers = (codes & 0xF0F) == 1
+        terms, partial = self._terms, None
+        if terms is not None:
+            partial = terms.index[rows]
+            summed = terms.summed[partial]
+            crossed |= summed
+            apart = summed == 0
+            holds &= apart
+            gathers &= apart
+        # all-to-all: what is needed, less what the ranks sharing the outer tiers hold, and so on inwards
+        result: Floats = self._outside[partial] if partial is not None else self._outside.repeat(len(codes), axis=0)
+        for tier, table in enumerate(self._inside):
+            inside = table.rows(rows, np.multiply)
+            if terms is not None:
+                inside *= terms.inside[tier][partial]
+            result -= inside
+        result += self.network.all_to_all_latencies[crossed]
+        gathers &= ~holds
+        if gathers.any():
+            one, other = np.nonzero(gathers)
+            axes = crossed[one, other] & ~self.target.sharded[other]
+            lines = self.network.all_gather_lines
+            result[one, other] = lines.latency_s[axes] + lines.s_per_byte[axes] * self._needed_bytes[other]
+        result[holds] = 0.0
+        if terms is not None:  # a rank that holds what it needs slices before it reduces
+            message = np.where(holds, self._needed_bytes, self._held_bytes[rows, None])
+            result += terms.latency_s[partial] + terms.s_per_byte[partial] * message
+        return result
 
-    gathers = ~holds & (summed == 0) & relation.gathers
-    moves = ~holds & ~gathers
-    if gathers.any():
-        lines = network.all_gather_lines
-        pairs = np.nonzero(gathers)
-        axes = relation.crossed[pairs] & ~target.sharded[pairs[1]]
-        seconds[pairs] += lines.latency_s[axes] + lines.s_per_byte[axes] * (needed[pairs[1]] * item_bytes)
-    if moves.any():
-        received = np.zeros(seconds.shape)
-        outside = needed * terms
-        for tier in range(tiers):
-            inside = _common(shape, source, target, network, outer[tier])
-            if source.partial.any():
-                inside = inside * group_sizes(summed & ~outer[tier], mesh)
-            received += (outside - inside) * network.all_to_all_s_per_byte(tier)
-            outside = inside
-        latency = network.all_to_all_latencies[relation.crossed | summed]
-        seconds += np.where(moves, latency + received * item_bytes, 0.0)
-    return seconds
+    @cached_property
+    def _codes(self) -> "_Halves":
+        """Per dim one packed number: bits 0-3 count dims that differ, 4-7 those not held, 8-11 those that differ and
+        are no gather (outermost axes kept, even parts); from bit 12 on the axes crossed, which no two dims share."""
+
+        def code(dim: int, one: Ints, other: Ints) -> Ints:
+            differs = one != other
+            even = self.shape[dim] % group_sizes(one, self.network.cluster.mesh) == 0
+            code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
+            return (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
+
+        return _Halves.of(self.source, self.target, code, np.add)
+
+    @cached_property
+    def _inside(self) -> list["_Halves"]:
+        """Per tier, what the ranks sharing the tiers up to it hold of a target part, at the slowest rank.
+
+        In seconds: bytes held are not received over this tier but over the next one, or not at all.
+        """
+
+        def common(dim: int, one: Ints, other: Ints) -> Floats:
+            smaller = np.minimum(self._part(dim, one), self._part(dim, other))
+            return np.where(_starts(one, other) | _starts(other, one), smaller, 0).astype(float)
+
+        tables = []
+        for tier, outer in enumerate(self._outer):
+            held = Layouts(self.source.by_dim & outer, np.zeros_like(self.source.partial))
+            tables.append(_Halves.of(held, self.target, common, np.multiply, self._weights[tier]))
+        return tables
+
+    @cached_property
+    def _terms(self) -> "_Terms | None":
+        """What the sets of partial axes do; None where nothing is partial."""
+        if not self.source.partial.any():
+            return None
+        mesh = self.network.cluster.mesh
+        masks, index = np.unique(self.source.partial, return_inverse=True)
+        summed = masks[:, None] & self.target.sharded
+        reduced = masks[:, None] & ~(self.target.sharded | self.target.partial)
+        lines = self.network.all_reduce_lines
+        return _Terms(
+            index=index,
+            summed=summed.astype(np.int32),
+            inside=[group_sizes(summed & ~outer, mesh).astype(float) for outer in self._outer],
+            latency_s=lines.latency_s[reduced],
+            s_per_byte=lines.s_per_byte[reduced],
+        )
+
+    @cached_property
+    def _outside(self) -> Floats:
+        """[partial axes, target]: all that is needed, once per summand, over the outermost tier."""
+        rate = self.network.all_to_all_s_per_byte(0)
+        if self._terms is None:
+            return (self._needed_bytes * rate)[None, :]
+        return self._needed_bytes * rate * group_sizes(self._terms.summed, self.network.cluster.mesh)
+
+    @cached_property
+    def _outer(self) -> list[int]:
+        axes = self.network.cluster.mesh.axes
+        tiers = range(len(self.network.cluster.tiers))
+        return [mask_of([number for number, axis in enumerate(axes) if axis.tier <= tier]) for tier in tiers]
+
+    @cached_property
+    def _weights(self) -> list[float]:
+        rates = [self.network.all_to_all_s_per_byte(tier) for tier in range(len(self._outer))] + [0.0]
+        return [self.item_bytes * (rates[tier] - rates[tier + 1]) for tier in range(len(self._outer))]
+
+    @cached_property
+    def _needed_bytes(self) -> Floats:
+        return self._items(self.target) * self.item_bytes
+
+    @cached_property
+    def _held_bytes(self) -> Floats:
+        return self._items(self.source) * self.item_bytes
+
+    def _items(self, layouts: Layouts) -> Floats:
+        parts = [self._part(dim, layouts.by_dim[:, dim]) for dim in range(len(self.shape))]
+        return np.prod(np.array(parts, dtype=float), axis=0)
+
+    def _part(self, dim: int, masks: Ints) -> Ints:
+        return -(-self.shape[dim] // group_sizes(masks, self.network.cluster.mesh))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terms:
+    """Tables [partial axes, target], and which set of partial axes each source has."""
+
+    index: Ints
+    summed: NDArray[np.int32]  # the axes along which a shard of the sum is wanted
+    inside: list[Floats]  # per tier, the summands that lie inside it
+    latency_s: Floats  # of the all-reduce of the others
+    s_per_byte: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class _Relation:
-    """How source and target differ, [source, target]."""
+class _Halves:
+    """Something about each pair as one table per half of the dims, [masks of the source, target]."""
 
-    holds: Bools  # every part of the target lies in the rank's part of the source
-    gathers: Bools  # one dim differs, whose innermost axes go, and its parts are even
-    crossed: Ints  # the axes of the source along dims that differ
+    tables: tuple[NDArray[Any], ...]
+    index: tuple[Ints, ...]  # per half, each source's row in the table
 
+    @classmethod
+    def of(
+        cls,
+        source: Layouts,
+        target: Layouts,
+        of_dim: Callable[[int, Ints, Ints], NDArray[Any]],
+        join: np.ufunc,
+        factor: float | None = None,
+    ) -> "_Halves":
+        tables, index = [], []
+        for dims, masks, rows in source.halves:
+            joined: NDArray[Any] | None = None
+            for position, dim in enumerate(dims):
+                before, before_index = np.unique(masks[:, position], return_inverse=True)
+                after, after_index = target.columns[dim]
+                table = of_dim(dim, before[:, None], after[None, :])[:, after_index][before_index]
+                joined = table if joined is None else join(joined, table, out=joined)
+            assert joined is not None
+            tables.append(joined)
+            index.append(rows)
+        if factor is not None:
+            tables[0] = tables[0] * factor
+        if len(tables) == 2 and len(tables[0]) * len(tables[1]) <= len(source):
+            both, rows = np.unique(index[0] * len(tables[1]) + index[1], return_inverse=True)
+            one, other = np.divmod(both, len(tables[1]))
+            return cls((join(tables[0][one], tables[1][other]),), (rows,))
+        return cls(tuple(tables), tuple(index))
 
-def _relation(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network) -> _Relation:
-    # Each dim adds to one packed number: bits 0-3 count dims that differ, 4-7 those not held, 8-11 those that differ
-    # and are no gather, and from bit 12 on the axes crossed, which no two dims share.
-    packed = np.zeros((len(source), len(target)), dtype=np.int64)
-    for dim, extent in enumerate(shape):
-        (before, before_index), (after, after_index) = source.columns[dim], target.columns[dim]
-        if len(before) == len(after) == 1 and before[0] == after[0]:
-            continue
-        one, other = before[:, None], after[None, :]
-        differs = one != other
-        even = extent % group_sizes(one, network.cluster.mesh) == 0
-        code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
-        code = code + (np.where(differs, one, 0) << 12)
-        packed += code[:, after_index][before_index]
-    return _Relation(
-        holds=(packed & 0xF0) == 0,
-        gathers=((packed & 0xF) == 1) & ((packed & 0xF00) == 0),
-        crossed=packed >> 12,
-    )
+    def rows(self, rows: slice, join: np.ufunc) -> NDArray[Any]:
+        result = self.tables[0][self.index[0][rows]]
+        for table, index in zip(self.tables[1:], self.index[1:], strict=True):
+            join(result, table[index[rows]], out=result)
+        return result
 
 
 def _starts(one: Ints, other: Ints) -> Bools:
     """Whether the axes of `one` are the first of `other`'s: then a part of `other` lies in a part of `one`."""
     below = one.copy()
-    for shift in (1, 2, 4, 8, 16):
+    for shift in (1, 2, 4, 8):
         below |= below >> shift
     result: Bools = (other & below) == one
     return result
-
-
-def _common(shape: tuple[int, ...], source: Layouts, target: Layouts, network: Network, outer: int) -> Floats:
-    """Items of the target's part that the ranks sharing the `outer` axes hold together, at the slowest rank."""
-    held, row_index = (source, None) if outer == -1 else Layouts(source.by_dim & outer, source.partial * 0).distinct()
-    common = np.ones((len(held), len(target)))
-    for dim, extent in enumerate(shape):
-        (before, before_index), (after, after_index) = held.columns[dim], target.columns[dim]
-        one, other = before[:, None], after[None, :]
-        smaller = np.minimum(_part(extent, one, network), _part(extent, other, network))
-        table = np.where(_starts(one, other) | _starts(other, one), smaller, 0).astype(float)
-        if table.size == 1:
-            common *= table[0, 0]
-        else:
-            common *= table[:, after_index][before_index]
-    return common if row_index is None else common[row_index]
-
-
-def _part_items(shape: tuple[int, ...], layouts: Layouts, network: Network) -> Floats:
-    parts = [_part(extent, layouts.by_dim[:, dim], network) for dim, extent in enumerate(shape)]
-    return np.prod(np.array(parts, dtype=float).reshape(len(shape), len(layouts)), axis=0)
-
-
-def _part(extent: int, masks: Ints, network: Network) -> Ints:
-    return -(-extent // group_sizes(masks, network.cluster.mesh))

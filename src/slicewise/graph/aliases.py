@@ -13,12 +13,17 @@ class Aliases:
         self._position = {node: position for position, node in enumerate(graph.nodes)}
         self._identical: dict[fx.Node, fx.Node] = {}
         self._memory: dict[fx.Node, fx.Node] = {}
+        self._chunk: dict[fx.Node, fx.Node] = {}  # node -> the chunk of a split that it lies in
 
     def join(self, node: fx.Node, called: fx.Node, *, identical: bool) -> None:
         """`node` is what `called` returns; its schema says whether that is a view of what it was given."""
         base = _viewed(called)
         if base is not None:
             self._memory[node] = self._memory.get(base, base)
+            if node is not called:
+                self._chunk[node] = node
+            elif base in self._chunk:
+                self._chunk[node] = self._chunk[base]
             if identical:
                 self._identical[node] = self._identical.get(base, base)
 
@@ -30,7 +35,7 @@ class Aliases:
         self._identical[node], self._memory[node] = root, memory
         identical = [other for other in self._position if self._identical.get(other, other) is root]
         for other in self._position:
-            if self._memory.get(other, other) is memory and other not in identical:
+            if self._memory.get(other, other) is memory and other not in identical and not self._apart(base, other):
                 readers = [user for user in other.users if self._position[user] > self._position[node]]
                 if readers:
                     raise GraphError(
@@ -38,6 +43,11 @@ class Aliases:
                         "later; use the operator that returns a new tensor"
                     )
         return identical
+
+    def _apart(self, one: fx.Node, other: fx.Node) -> bool:
+        """Whether they lie in different chunks of the same split."""
+        mine, theirs = self._chunk.get(one), self._chunk.get(other)
+        return None not in (mine, theirs) and mine is not theirs and mine.args[0] is theirs.args[0]  # type: ignore[union-attr]
 
 
 def _viewed(called: fx.Node) -> fx.Node | None:

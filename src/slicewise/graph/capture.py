@@ -9,6 +9,7 @@ from torch import nn
 
 from slicewise.errors import GraphError
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
+from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.refusals import reason
 from slicewise.graph.tracer import BatchMixed, Tracer
@@ -49,6 +50,8 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
         except BatchMixed:
             if probe == _PROBES[-1]:
                 raise
+    if not any(layer.kind is Kind.OUTPUT for layer in layers):
+        raise GraphError(f"{name}: forward() returns no tensor that it computes")
     for text in tracer.warnings:
         warnings.warn(text, OpaqueLayerWarning, stacklevel=2)
     return LayerGraph(name=name, layers=tuple(layers)).with_batch(batch)

@@ -22,6 +22,7 @@ SPACE = (Dim.D, Dim.H, Dim.W)
 # Letters that a tensor's dims may carry beside the Dims themselves.
 WHOLE = "."  # never sliced
 BATCH = "n"  # scales with the batch, never sliced
+ONE = "1"  # of a random mask: one number for the whole dim
 
 
 def space_letters(count: int) -> str:

@@ -27,9 +27,13 @@ def with_shared_weights(layers: Iterable[Layer]) -> list[Layer]:
     ordered = list(layers)
     uses = Counter(name for layer in ordered for name in {weight.name for weight in layer.weights})
     states = Counter(_state(layer) for layer in ordered)
+    seen: set[str] = set()
     result = []
     for layer in ordered:
-        weights = tuple(replace(weight, shared=uses[weight.name] > 1) for weight in layer.weights)
+        weights = tuple(
+            replace(weight, shared=uses[weight.name] > 1, again=weight.name in seen) for weight in layer.weights
+        )
+        seen.update(weight.name for weight in weights)
         if _state(layer) and states[_state(layer)] > 1 and not weights:
             whole = layer.dims.replace("F", WHOLE)
             layer = replace(layer, dims=whole, input_dims=(whole, *layer.input_dims[1:]))

@@ -45,6 +45,7 @@ class Weight:
     dims: str
     trained: bool = True
     shared: bool = False  # several layers read it: none of them may slice it, and all are sliced alike
+    again: bool = False  # an earlier layer reads it too: memory, update and gradient sync are that one's
 
     @property
     def size(self) -> int:
@@ -72,6 +73,11 @@ class Layer:
     def statistics(self) -> frozenset[Dim]:
         """Dims that a norm's statistics span."""
         return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradients pass: not through what is detached, nor through whole numbers."""
+        return bool(self.options.get("differentiable", True))
 
     @property
     def statistics_shape(self) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
 from slicewise.graph.window import Window
 
 SCHEMA_VERSION = 1
-DETACH = "aten.detach.default"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +65,20 @@ class LayerGraph:
 
     @cached_property
     def gradients(self) -> frozenset[str]:
-        """Layers whose output needs a gradient: some trained weight stands at or before them, and no detach between."""
-        needing: set[str] = set()
+        """Layers whose output gets a gradient: between a trained weight and an output, with nothing that stops it."""
+        trained: set[str] = set()
         for layer in self.layers:
-            stops = layer.options.get("op") == DETACH
-            trains = any(weight.trained for weight in layer.weights) or any(s in needing for s in layer.inputs)
-            if trains and not stops:
-                needing.add(layer.name)
-        return frozenset(needing)
+            trains = any(weight.trained for weight in layer.weights) or any(s in trained for s in layer.inputs)
+            if trains and layer.differentiable:
+                trained.add(layer.name)
+        if not self.outputs:
+            return frozenset(trained)
+        reaching: set[str] = set()
+        for layer in reversed(self.layers):
+            if layer.kind is Kind.OUTPUT or layer.name in reaching:
+                reaching.add(layer.name)
+                reaching.update(layer.inputs if layer.differentiable else ())
+        return frozenset(trained & reaching)
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[int, ...]]:
@@ -105,7 +110,7 @@ class LayerGraph:
     @property
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter once, in order of first use."""
-        return tuple({weight.name: weight for layer in self.layers for weight in layer.weights}.values())
+        return tuple(weight for layer in self.layers for weight in layer.weights if not weight.again)
 
     @property
     def batch(self) -> int:
@@ -166,8 +171,9 @@ def _layer_fields(layer: Layer) -> dict[str, Any]:
     if not fields["buffers"]:
         del fields["buffers"]
     for weight in fields["weights"]:
-        if not weight["shared"]:
-            del weight["shared"]
+        for name in ("shared", "again"):
+            if not weight[name]:
+                del weight[name]
     return fields
 
 
@@ -195,4 +201,5 @@ def _weight(fields: dict[str, Any]) -> Weight:
         dims=fields["dims"],
         trained=fields["trained"],
         shared=fields.get("shared", False),
+        again=fields.get("again", False),
     )

@@ -3,7 +3,7 @@
 import operator as python_operator
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,41 +15,23 @@ from slicewise.errors import GraphError
 from slicewise.graph.aliases import Aliases
 from slicewise.graph.bundles import Item, item
 from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
+from slicewise.graph.held import Held
 from slicewise.graph.layer import Kind, Layer, Weight
 from slicewise.graph.masks import Mask, find_masks
+from slicewise.graph.nodes import batch_references, functional_name, module_path, operator_name, read_dtype
 from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source
 from slicewise.graph.rules import RULES
 from slicewise.graph.rules.views import VIEWS
 
 _COUNTER = "num_batches_tracked"  # a norm's own affair: the runtime counts
 _TAKE_NUMBERS = ("add", "sub", "mul", "div", "rsub")
+_PASS_NUMBERS = ("lift_fresh_copy", "detach", "clone", "to")
+_NEVER_IN_PLACE = ("dropout", "feature_dropout", "drop_path")  # the runtime keeps the mask instead
 _SHAPED_LIKE = {"reshape_as": "reshape", "view_as": "view", "expand_as": "expand"}
 
 
 class BatchMixed(GraphError):
     """A dim that holds the batch among other things, or a size that only looks like it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A parameter or buffer, maybe under more dims of size 1 than it has."""
-
-    name: str
-    source: Source
-    shape: tuple[int, ...]
-    own_shape: tuple[int, ...]
-
-    def own_dims(self, dims: str) -> str:
-        """The letters of the tensor itself, from those of its view."""
-        if self.shape == self.own_shape:
-            return dims
-        named = iter(letter for letter, size in zip(dims, self.shape, strict=True) if size != 1)
-        return "".join(WHOLE if size == 1 else next(named) for size in self.own_shape)
-
-    @property
-    def reference(self) -> dict[str, Any]:
-        view = {} if self.shape == self.own_shape else {"shape": list(self.shape)}
-        return {self.source.value: self.name, **view}
 
 
 Value = str | Held | float  # a layer's output, something held, or a constant of one item
@@ -140,7 +122,7 @@ class Tracer:
             return
         call = Call(
             operator=this.operator,
-            arguments={**this.arguments, "casts": node.meta["val"].dtype != _dtype(called)},
+            arguments={**this.arguments, "casts": node.meta["val"].dtype != read_dtype(called)},
             operands={name: operand for name, (operand, _) in operands.items()},
             shape=shape,
         )
@@ -152,16 +134,18 @@ class Tracer:
             self.aliases.join(node, called, identical=True)
             return
         name = self._unique(module_path(node))
-        options: dict[str, Any] = {"op": this.op, "arguments": _batch_references(this.arguments, self.batch)}
+        options: dict[str, Any] = {"op": this.op, "arguments": batch_references(this.arguments, self.batch)}
         if this.output is not None:
             options["output"] = this.output
+        if this.operator == "detach" or not node.meta["val"].is_floating_point():
+            options["differentiable"] = False
         *before, last = found or (self._opaque(name, called, call),)
         for number, meaning in enumerate(before, start=1):
             layer = self._add(None, f"{name}.part{number}", meaning, operands, meaning.shape or shape, options)
             yield layer
             operands = {"input": (self._operand(layer.name), layer.name)}
             options = {"arguments": {"input": {"input": 0}}}
-        if in_place and last.kind is Kind.ELEMENTWISE:
+        if in_place and last.kind is Kind.ELEMENTWISE and this.operator not in _NEVER_IN_PLACE:
             options["in_place"] = True
         layer = self._add(node, name, last, operands, shape, options)
         yield layer
@@ -218,11 +202,9 @@ class Tracer:
 
     def _stays_held(self, node: fx.Node, call: Call, operands: Operands) -> bool:
         """A parameter, buffer or number under another shape is still itself."""
-        if len(operands) == 0 and call.operator in ("lift_fresh_copy", "detach", "clone", "to"):
-            number = next((self.values.get(given) for given in node.all_input_nodes), None)
-            if isinstance(number, (int, float)):
-                self.values[node] = number
-                return True
+        if not operands and call.operator in _PASS_NUMBERS:
+            self.values[node] = self.values[node.all_input_nodes[0]]
+            return True
         if len(operands) != 1:
             return False
         ((operand, value),) = operands.values()
@@ -236,7 +218,7 @@ class Tracer:
 
     def _changes_held(self, node: fx.Node, operands: Operands) -> bool:
         """num_batches_tracked += 1. Other changes of what a model holds would be lost."""
-        _, value = next(iter(operands.values()))
+        _, value = next(iter(operands.values()), (None, None))
         if not isinstance(value, Held):
             return False
         if not value.name.endswith(_COUNTER):
@@ -254,13 +236,13 @@ class Tracer:
         """The call's arguments by name, tensors replaced by where they come from."""
         operands: Operands = {}
         inputs = 0
-        takes_numbers = operator_name(node)[0] in _TAKE_NUMBERS
+        takes_numbers = operator_name(node)[0] in (*_TAKE_NUMBERS, *_PASS_NUMBERS)
 
         def reference(name: str, value: Any) -> Any:
             nonlocal inputs
             if isinstance(value, fx.Node):
                 source = self.values.get(value)
-                if isinstance(source, (int, float)) and (takes_numbers or len(node.all_input_nodes) == 1):
+                if isinstance(source, (int, float)) and takes_numbers:
                     return source
                 if source is None or isinstance(source, (int, float)):
                     raise GraphError(f"{node.name} reads a constant tensor; make it a buffer (register_buffer)")
@@ -301,20 +283,9 @@ class Tracer:
         options: Mapping[str, Any] | None = None,
     ) -> Layer:
         inputs = {key: value for key, (_, value) in operands.items() if isinstance(value, str)}
-        held = {key: value for key, (_, value) in operands.items() if isinstance(value, Held)}
         chosen = {**(options or {}), **meaning.options}
         if meaning.statistics:
             chosen["statistics"] = meaning.statistics
-        weights = [
-            Weight(
-                name=value.name,
-                shape=value.own_shape,
-                dims=value.own_dims(meaning.operands[key]),
-                trained=value.name in self.trained,
-            )
-            for key, value in held.items()
-            if meaning.kind is not Kind.NORM or not key.startswith("running_")
-        ]
         layer = Layer(
             name=name,
             kind=meaning.kind,
@@ -323,8 +294,8 @@ class Tracer:
             input_dims=tuple(meaning.operands[key] for key in inputs),
             shape=shape,
             dims=meaning.dims,
-            weights=tuple(weight for weight in weights if weight.name in self.parameters),
-            buffers=tuple(weight for weight in weights if weight.name not in self.parameters),
+            weights=self._held(Source.WEIGHT, meaning, operands),
+            buffers=self._held(Source.BUFFER, meaning, operands),
             windows=dict(meaning.windows),
             options=chosen,
             groups=meaning.groups,
@@ -338,10 +309,19 @@ class Tracer:
             self.values[node] = name
         return layer
 
-    @property
-    def parameters(self) -> set[str]:
-        names = self.signature.inputs_to_parameters.values()
-        return {self.own_names.get(name, name) for name in names}
+    def _held(self, source: Source, meaning: Meaning, operands: Operands) -> tuple[Weight, ...]:
+        """Parameters, or constants: not a norm's running statistics, which it also writes."""
+        found = {
+            value.name: Weight(
+                name=value.name,
+                shape=value.own_shape,
+                dims=value.own_dims(meaning.operands[key]),
+                trained=value.name in self.trained,
+            )
+            for key, (_, value) in operands.items()
+            if isinstance(value, Held) and value.source is source and not key.startswith("running_")
+        }
+        return tuple(found.values())
 
     def _check_batch(self, layer: Layer) -> None:
         """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
@@ -355,40 +335,3 @@ class Tracer:
     def _unique(self, name: str) -> str:
         self.names[name] += 1
         return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
-
-
-def _batch_references(value: Any, batch: int) -> Any:
-    """Numbers that are the batch's doing, by reference: they change with the batch."""
-    if isinstance(value, dict) and not {"input", "weight", "buffer"} & set(value):
-        return {key: _batch_references(item, batch) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_batch_references(item, batch) for item in value]
-    if type(value) is int and value and value % batch == 0:
-        return {"batch": value // batch}
-    return value
-
-
-def _dtype(node: fx.Node) -> torch.dtype | None:
-    """Of the first tensor that the operator reads."""
-    return next((given.meta["val"].dtype for given in node.all_input_nodes if "val" in given.meta), None)
-
-
-def operator_name(node: fx.Node) -> tuple[str, bool]:
-    """('relu', True) for aten.relu_.default."""
-    packet = str(node.target).split(".")[1]
-    in_place = packet.endswith("_") and not packet.endswith("__")
-    return packet.rstrip("_") if in_place else packet, in_place
-
-
-def functional_name(node: fx.Node) -> str:
-    namespace, _, overload = str(node.target).split(".")
-    return f"{namespace}.{operator_name(node)[0]}.{overload}"
-
-
-def module_path(node: fx.Node) -> str:
-    """The module's own name where one torch module is one layer; the operator's under the module otherwise."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path, module_type = stack[-1] if stack else ("", "")
-    if path and str(module_type).startswith("torch.nn.modules."):
-        return str(path)
-    return f"{path}.{node.name}" if path else node.name

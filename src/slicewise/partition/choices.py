@@ -25,6 +25,17 @@ DIMS = frozenset(Dim)  # a letter is one of these or never sliced
 _CODES = {label: code for code, label in enumerate(CANONICAL)}
 
 
+def _spread(axes: int) -> Ints:
+    """By mask: bit k moved to bit 3k, so that every axis has room for a digit of its own."""
+    spread = np.zeros(1, dtype=np.int64)
+    for axis in range(axes):
+        spread = np.concatenate([spread, spread + (1 << 3 * axis)])
+    return spread
+
+
+_SPREAD = _spread(16)  # 65,536 devices if all axes are of size 2
+
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """`labels[row, axis]` is a position in CANONICAL."""
@@ -94,13 +105,31 @@ class Layouts:
 
     def distinct(self) -> tuple["Layouts", Ints | None]:
         """Each layout once, and which of them every row has; None where no two rows are alike."""
-        rows, index = np.unique(np.column_stack([self.by_dim, self.partial]), axis=0, return_inverse=True)
-        return (self, None) if len(rows) == len(self) else (Layouts(rows[:, :-1], rows[:, -1]), index)
+        keys = self._keys(range(self.by_dim.shape[1])) + 7 * _SPREAD[self.partial]
+        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+        return (self, None) if len(first) == len(self) else (Layouts(self.by_dim[first], self.partial[first]), index)
+
+    def _keys(self, dims: Iterable[int]) -> Ints:
+        """One number per row, equal where the axes of these dims are."""
+        keys = np.zeros(len(self), dtype=np.int64)
+        for dim in dims:
+            keys += (dim + 1) * _SPREAD[self.by_dim[:, dim]]
+        return keys
 
     @cached_property
     def columns(self) -> list[tuple[Ints, Ints]]:
         """Per tensor dim, the masks that occur, and which of them every row has."""
         return [np.unique(column, return_inverse=True) for column in self.by_dim.T]
+
+    @cached_property
+    def halves(self) -> list[tuple[tuple[int, ...], Ints, Ints]]:
+        """Samples and channels, then space: the dims, their masks where they occur together, and each row's."""
+        halves = []
+        for dims in (range(min(2, self.by_dim.shape[1])), range(2, self.by_dim.shape[1])):
+            if dims:
+                _, first, index = np.unique(self._keys(dims), return_index=True, return_inverse=True)
+                halves.append((tuple(dims), self.by_dim[np.ix_(first, dims)], index))
+        return halves
 
     @cached_property
     def sharded(self) -> Ints:

@@ -34,14 +34,18 @@ class Join:
 
 
 def compile_join(layer: Layer, slicing: Slicing, groups: Groups, dims: Collection[Dim], fill: float) -> Join | None:
-    """The join along the windowed `dims`; None where this rank reads just what it owns and nobody exchanges."""
+    """The join along the windowed `dims`; None where this rank reads just what it owns and nobody exchanges.
+
+    Dims that are not sliced are only padded: whoever needs them has all of them.
+    """
     mesh, rank = groups.mesh, groups.rank
     placed = layouts(layer, slicing)
     exchange = halo(layer, slicing, mesh)
     members = groups.members(exchange.axes) if exchange else [rank]
     own = [as_box(a, b) for a, b in zip(*boxes(layer.input_shapes[0], placed.inputs[0], mesh), strict=True)]
-    needed = [as_box(a, b) for a, b in zip(*needed_boxes(layer, slicing, mesh, dims), strict=True)]
-    region = _region(layer, needed[rank], box(layer.shape, placed.output, mesh, rank), dims)
+    sliced = [dim for dim in dims if dim in slicing]
+    needed = [as_box(a, b) for a, b in zip(*needed_boxes(layer, slicing, mesh, sliced), strict=True)]
+    region = _region(layer, slicing, needed[rank], box(layer.shape, placed.output, mesh, rank), dims)
     if exchange is None and region == own[rank]:
         return None
     boxes_of_group: dict[str, Any] = {
@@ -59,13 +63,15 @@ def compile_join(layer: Layer, slicing: Slicing, groups: Groups, dims: Collectio
     )
 
 
-def _region(layer: Layer, needed: Box, output: Box, dims: Collection[Dim]) -> Box:
+def _region(layer: Layer, slicing: Slicing, needed: Box, output: Box, dims: Collection[Dim]) -> Box:
     """The needed box, with the padding that the windows of `dims` read beyond the tensor's borders."""
     region = list(needed)
     for dim in dims:
-        window = layer.windows[dim]
+        window, position = layer.windows[dim], layer.input_dims[0].index(dim)
         if not window.transposed:  # a transposed window has no padding to read: its output is cropped
-            region[layer.input_dims[0].index(dim)] = window.needs(*output[layer.dims.index(dim)])
+            start, stop = window.needs(*output[layer.dims.index(dim)])
+            low, high = needed[position]
+            region[position] = (start, stop) if dim in slicing else (min(start, low), max(stop, high))
     return tuple(region)
 
 

@@ -90,13 +90,31 @@ class Bounds:
             for bounds in self.of_choice
         ]
 
+    def tightened(self, upper: float, passes: int) -> tuple["Bounds", list[Ints]]:
+        """After up to `passes` rounds, dropping on the way what cannot beat `upper`; and which choices are left."""
+        bounds, kept = self, [np.arange(size) for size in self.problem.sizes]
+        for _ in range(passes):
+            bounds.forward()
+            bounds.backward()
+            left = bounds.within(upper)
+            before, after = sum(map(len, kept)), sum(map(len, left))
+            kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
+            bounds = bounds.restricted(left)
+            if after > 0.99 * before:
+                break
+        return bounds, kept
+
     def restricted(self, kept: list[Ints]) -> "Bounds":
         """The same state for fewer choices."""
-        smaller = Bounds(problem=self.problem.restricted(kept), lower=self.lower)
-        smaller.of_choice = [bounds[keep] for bounds, keep in zip(self.of_choice, kept, strict=True)]
-        smaller._to_later = {(i, j): message[kept[j]] for (i, j), message in self._to_later.items()}
-        smaller._to_earlier = {(i, j): message[kept[i]] for (i, j), message in self._to_earlier.items()}
-        return smaller
+        return self.continued(self.problem.restricted(kept), kept)
+
+    def continued(self, problem: Problem, rows: list[Ints]) -> "Bounds":
+        """Passes over a finer problem, whose choice k of node s comes from choice rows[s][k] here."""
+        finer = Bounds(problem=problem, lower=self.lower)
+        finer.of_choice = [bounds[row] for bounds, row in zip(self.of_choice, rows, strict=True)]
+        finer._to_later = {(i, j): message[rows[j]] for (i, j), message in self._to_later.items()}
+        finer._to_earlier = {(i, j): message[rows[i]] for (i, j), message in self._to_earlier.items()}
+        return finer
 
     def _theta(self, s: int) -> Floats:
         theta = self.problem.vectors[s].copy()

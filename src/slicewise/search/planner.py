@@ -14,9 +14,7 @@ from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import irreducible_nodes
 from slicewise.search.pins import Pins
 from slicewise.search.solution import Solution
-from slicewise.search.solver import Effort, Settings, solve
-
-OPTIMAL_GAP = 1e-9
+from slicewise.search.solver import OPTIMAL_GAP, Effort, Settings, solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,17 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
-from slicewise.search.coarse import grouped
 from slicewise.search.elimination import order
 from slicewise.search.problem import Problem, edge_tables, tie_tables
+from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
 from slicewise.search.solution import Solution
 
-_PROMISING = 64  # choices per layer for a first plan
-_SMALL = 400  # choices per layer whose tables are quickly made
-_COARSE_PASSES = 10
+OPTIMAL_GAP = 1e-9
+_PROMISING = 128  # choices per layer for a first plan
+_QUICK_PAIRS = 2e7  # table entries that are made in a few seconds
+_MERGED_AXES = 3
+_FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
 _AFFORDABLE = 2e8  # entries that elimination looks at in about a second
 _LIMIT = 3e10
@@ -62,28 +64,12 @@ def solve(
     deadline = time.perf_counter() + settings.time_limit_s
     clock = _Clock(effort)
     best = _best_known(model, choices, vectors, plans)
-    kept = [np.arange(len(vector)) for vector in vectors]
     bounds = _layer_bounds(vectors)
     clock.charge("tables_s")
-    for axes in _levels(model, max(map(len, vectors))):
-        kept = _within(bounds, best.cost)
-        held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
-        costs = [vector[keep] for vector, keep in zip(vectors, kept, strict=True)]
-        settings.progress(f"bounding {sum(map(len, kept))} slicings in groups on {axes} of {held[0].labels.shape[1]} axes")
-        coarse = grouped(model, axes, held, costs)
-        clock.charge("tables_s")
-        passes = Bounds(problem=coarse.problem)
-        for _ in range(_COARSE_PASSES):
-            passes.forward()
-            passes.backward()
-        above = coarse.above_group(costs)
-        for node, keep in enumerate(kept):
-            new = passes.of_choice[node][coarse.group[node]] + above[node]
-            bounds[node][keep] = np.maximum(bounds[node][keep], new)
-        clock.charge("search_s")
-    if max(map(len, vectors)) > _PROMISING:
-        best = _first_plan(model, choices, vectors, bounds, best, clock)
     kept = _within(bounds, best.cost)
+    if _pairs(model, kept) > _QUICK_PAIRS:
+        best, bounds = _refined(model, choices, vectors, kept, best, settings, clock)
+        kept = _within(bounds, best.cost)
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
     problem = _problem(model, choices, vectors, kept)
     clock.charge("tables_s")
@@ -125,12 +111,42 @@ def _finish(
     return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
 
 
-def _levels(model: CostModel, largest: int) -> list[int]:
-    """How many axes to keep in each coarse problem; none where the fine tables are small anyway."""
-    axes = len(model.cluster.mesh.axes)
-    if largest <= _SMALL:
-        return []
-    return [axes - 2] if axes < 8 else [axes - 4, axes - 2, axes - 1]
+def _pairs(model: CostModel, kept: Sequence[Ints]) -> float:
+    """Entries of the tables that equal edges share."""
+    sizes: dict[tuple[int, int, int], float] = {}
+    for i, j, slot in model.graph.edges:
+        key = (model.alike[i], model.alike[j], slot)
+        sizes[key] = max(sizes.get(key, 0.0), float(len(kept[i])) * len(kept[j]))
+    return sum(sizes.values())
+
+
+def _refined(
+    model: CostModel,
+    choices: Sequence[Choices],
+    vectors: Sequence[Floats],
+    kept: Sequence[Ints],
+    best: Solution,
+    settings: Settings,
+    clock: "_Clock",
+) -> tuple[Solution, list[Floats]]:
+    """A good plan, and bounds that rule out most choices without pricing them one by one."""
+    axes = max(1, len(model.cluster.mesh.axes) - _MERGED_AXES)
+    state = Refinement(model, axes, choices, vectors, kept)
+    clock.charge("tables_s")
+    state.tighten(best.cost)
+    best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
+    most = _FIRST_LOOK
+    while state.groups_left() and state.lower < best.cost * (1 - OPTIMAL_GAP):
+        settings.progress(
+            f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look into"
+        )
+        state.split(best.cost, most)
+        clock.charge("tables_s")
+        state.tighten(best.cost)
+        clock.charge("search_s")
+        best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
+        most += most // 2
+    return best, state.choice_bounds()
 
 
 def _layer_bounds(vectors: Sequence[Floats]) -> list[Floats]:

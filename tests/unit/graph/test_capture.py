@@ -1,6 +1,7 @@
 """Real networks become layer graphs; the only torch in the unit tests."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import GraphError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
+from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO, AlexNet, UNet3d
-from slicewise.partition.legal import legal_slicings
+from slicewise.partition.legal import legal_slicings, sliceable_dims
 
 IMAGE = torch.zeros(2, 3, 8, 8)
 
@@ -57,10 +59,20 @@ def test_layers_keep_the_models_own_names() -> None:
     assert names(graph) == ["x", "body.0", "body.1", "body.0#2", "body.1#2", "flatten", "output"]
 
 
-def test_a_weight_that_two_layers_share_is_refused() -> None:
+def test_layers_that_share_weights_are_tied_and_slice_none_of_them() -> None:
     shared = nn.Linear(4, 4)
-    with pytest.raises(GraphError, match=r"tied: 0 and 2 share 2\.weight, which cannot be sliced yet"):
-        capture(nn.Sequential(shared, nn.ReLU(), shared), torch.zeros(2, 4), name="tied")
+    graph = capture(nn.Sequential(shared, nn.ReLU(), shared), torch.zeros(2, 4))
+    assert [weight.name for weight in graph.weights] == ["0.weight", "0.bias"]  # as named_parameters() has them
+    assert all(weight.shared for weight in graph.weights)
+    assert graph.ties == ((1, 3),)
+    assert sliceable_dims(graph["0"]) == {Dim.N}
+
+
+def test_norms_that_share_only_running_statistics_keep_their_channels_whole() -> None:
+    shared = nn.BatchNorm2d(3, affine=False)
+    graph = capture(nn.Sequential(shared, shared), IMAGE)
+    assert graph.ties == ()
+    assert [layer.dims for layer in graph if layer.kind is Kind.NORM] == ["N.HW", "N.HW"]
 
 
 def test_training_mode_is_captured_and_the_models_own_mode_restored() -> None:
@@ -148,28 +160,36 @@ class _Scaled(nn.Module):
 
     scale: Tensor
 
-    def __init__(self, trained: bool, first: bool = False) -> None:
+    def __init__(self, trained: bool, *shape: int) -> None:
         super().__init__()
-        self.conv, self.first = nn.Conv2d(3, 4, 3), first
+        self.conv = nn.Conv2d(3, 4, 3)
         if trained:
-            self.scale = nn.Parameter(torch.ones(4, 1, 1))
+            self.scale = nn.Parameter(torch.ones(shape))
         else:
-            self.register_buffer("scale", torch.ones(1, 4, 1, 1))
+            self.register_buffer("scale", torch.ones(shape))
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.conv(x)
-        return self.scale * y if self.first else y * self.scale
+        return self.scale.view(-1, 1, 1) * y
 
 
-@pytest.mark.parametrize("model", [_Scaled(True), _Scaled(False), _Scaled(False, first=True)])
-def test_factors_that_nobody_would_cut_along_make_a_layer_opaque(model: nn.Module) -> None:
-    with pytest.warns(OpaqueLayerWarning, match=r"aten.mul.Tensor"):
-        graph = capture(model, IMAGE)
-    assert graph["mul"].kind is Kind.OPAQUE
-    assert graph["output"].inputs == ("mul",)
+@pytest.mark.parametrize("shape", [(4,), (4, 1, 1), (1, 4)])
+def test_a_factor_is_a_weight_of_the_layer_whatever_dims_of_size_one_are_put_around_it(shape: tuple[int, ...]) -> None:
+    layer = capture(_Scaled(True, *shape), IMAGE)["mul"]
+    assert layer.kind is Kind.ELEMENTWISE
+    assert layer.input_dims == ("NFHW",)
+    (weight,) = layer.weights
+    assert (weight.name, weight.shape, weight.dims.replace(".", "")) == ("scale", shape, "F")
 
 
-def test_a_convolution_with_a_computed_weight_is_opaque() -> None:
+def test_constant_factors_are_held_whole_and_known_to_the_layer() -> None:
+    layer = capture(_Scaled(False, 4), IMAGE)["mul"]
+    assert layer.weights == ()
+    assert [(buffer.name, buffer.dims, buffer.trained) for buffer in layer.buffers] == [("scale", "F", False)]
+    assert LayerGraph.from_json(capture(_Scaled(False, 4), IMAGE).to_json())["mul"] == layer
+
+
+def test_a_convolution_with_a_computed_weight_reads_it_like_an_input() -> None:
     class Normalised(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -178,10 +198,12 @@ def test_a_convolution_with_a_computed_weight_is_opaque() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return nn.functional.conv2d(x, self.weight * 2)
 
-    with pytest.warns(OpaqueLayerWarning):
-        graph = capture(Normalised(), IMAGE)
-    assert graph["conv2d"].kind is Kind.OPAQUE
+    graph = capture(Normalised(), IMAGE)
+    assert graph["mul"].kind is Kind.DERIVED
     assert graph["conv2d"].inputs == ("x", "mul")
+    assert graph["conv2d"].input_dims == ("NCHW", "FC..")
+    assert graph["conv2d"].factor == ("FC..", (4, 3, 3, 3))
+    assert graph["conv2d"].flops() == 2 * (4 * 3 * 3 * 3) * (2 * 6 * 6)
 
 
 def test_several_inputs_and_outputs_are_kept_apart() -> None:
@@ -200,24 +222,194 @@ def test_a_model_that_export_cannot_follow_is_refused_with_the_reason() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x if x.sum() > 0 else -x
 
-    with pytest.raises(GraphError, match=r"mine: torch.export cannot capture this model \(\w+: .*branches on tensor"):
+    with pytest.raises(GraphError, match=r"mine: forward\(\) decides by the value of a tensor \(.*branches on tensor"):
         capture(Branching(), IMAGE, name="mine")
 
 
-def test_an_operator_that_returns_several_tensors_is_refused_by_name() -> None:
-    with pytest.raises(GraphError, match=r"cannot follow aten.max_pool2d_with_indices.default"):
-        capture(nn.MaxPool2d(2, return_indices=True), IMAGE)
+def _called(function: Callable[..., Any]) -> nn.Module:
+    class Called(nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return function(x)
+
+    return Called()
+
+
+def test_a_model_that_takes_more_than_it_was_given_is_told_how_to_pass_it() -> None:
+    with pytest.raises(GraphError, match=r"missing a required argument: 'input2'.*as a tuple, or as a dict by name"):
+        capture(nn.Bilinear(3, 3, 2), torch.zeros(2, 3))
+
+
+def test_a_sample_that_does_not_fit_is_told_apart_from_a_model_that_does_not() -> None:
+    with pytest.raises(GraphError, match=r"forward\(\) fails on samples of shape \(3, 8, 8\)"):
+        capture(nn.Conv2d(4, 4, 3), IMAGE)
+
+
+def test_parts_that_run_without_gradients_are_refused_with_what_would_work() -> None:
+    def partly(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = x * 2
+        return x + y
+
+    with pytest.raises(GraphError, match=r"switches gradients on or off.*use detach"):
+        capture(_called(partly), IMAGE)
+
+
+def test_inputs_come_by_name_and_outputs_in_whatever_they_are_wrapped() -> None:
+    class Pair(nn.Module):
+        def forward(self, left: Tensor, right: Tensor) -> dict[str, Any]:
+            return {"sum": left + right, "parts": [torch.relu(left), None, 3]}
+
+    graph = capture(Pair(), {"right": IMAGE, "left": IMAGE})
+    assert sorted(layer.name for layer in graph.inputs) == ["left", "right"]
+    assert sorted(layer.inputs[0] for layer in graph.outputs) == ["add", "relu"]
+
+
+def test_an_input_without_a_batch_is_the_same_for_all_samples() -> None:
+    class Shifted(nn.Module):
+        def forward(self, x: Tensor, shift: Tensor) -> Tensor:
+            return x + shift
+
+    graph = capture(Shifted(), (IMAGE, torch.zeros(3, 1, 1)))
+    assert [layer.dims for layer in graph.inputs] == ["NFHW", "..."]
+    assert graph["add"].input_dims == ("NFHW", "F..")
+    assert graph.with_batch(8)["shift"].shape == (3, 1, 1)
+
+
+def test_chunks_are_crops_of_what_they_are_cut_from() -> None:
+    graph = capture(_called(lambda x: x.chunk(3, 1)[0] + x.split([1, 2], 1)[0] + x.unbind(1)[2].unsqueeze(1)), IMAGE)
+    crops = [layer for layer in graph if layer.kind is Kind.CROP]
+    assert [layer.options["arguments"].get("start") for layer in crops] == [0, 0, None]
+    assert {layer.inputs for layer in crops} == {("x.fork",)}
+
+
+def test_the_largest_values_of_a_pool_are_a_pool_and_their_positions_opaque() -> None:
+    with pytest.warns(OpaqueLayerWarning, match=r"max_pool2d_with_indices"):
+        graph = capture(nn.MaxPool2d(2, return_indices=True), IMAGE)
+    assert [layer.kind for layer in graph][2:4] == [Kind.POOL, Kind.OPAQUE]
+    assert graph.layers[2].options["op"] == "aten.max_pool2d.default"
+    assert graph.layers[3].options["output"] == 1
+
+
+def test_copies_vanish() -> None:
+    graph = capture(_called(lambda x: torch.relu(x.contiguous().clone().float()).view(x.shape)), IMAGE)
+    assert names(graph) == ["x", "relu", "output"]
+
+
+def test_a_detached_tensor_needs_no_gradient() -> None:
+    graph = capture(nn.Sequential(nn.Conv2d(3, 3, 1), _called(lambda x: x.detach() * 2)), IMAGE)
+    assert graph.gradients == {"0"}
+
+
+def test_layers_whose_result_nobody_reads_are_left_out_unless_they_keep_statistics() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.main, self.norm, self.unread = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.main(x)
+            self.unread(self.norm(y))
+            return y
+
+    assert names(capture(Heads(), IMAGE)) == ["x", "main", "main.fork", "norm", "output"]
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        lambda x: x.div(0.75) * torch.floor(0.75 + torch.rand((x.shape[0], 1, 1, 1))),
+        lambda x: x / 0.75 * (torch.rand((x.shape[0], 1, 1, 1)) + 0.75).floor_(),
+        lambda x: x * x.new_empty((x.shape[0], 1, 1, 1)).bernoulli_(0.75).div_(0.75),
+        lambda x: torch.empty((x.shape[0], 1, 1, 1)).bernoulli_(0.75).div_(0.75) * x,
+    ],
+)
+def test_stochastic_depth_is_one_layer_however_it_is_written(drop: Callable[[Tensor], Tensor]) -> None:
+    graph = capture(_called(drop), IMAGE)
+    assert [layer.kind for layer in graph] == [Kind.INPUT, Kind.ELEMENTWISE, Kind.OUTPUT]
+    assert graph.layers[1].options["op"] == "slicewise.drop_path"
+    assert graph.layers[1].options["mask"] == "N111"
+    assert graph.layers[1].options["arguments"] == {"p": 0.25, "scale": 1 / 0.75, "train": True}
+
+
+def test_random_numbers_that_are_no_mask_are_drawn_alike_on_every_device() -> None:
+    graph = capture(_called(lambda x: x + torch.rand((x.shape[0], 1, 1, 1))), IMAGE)
+    assert (graph["rand"].kind, graph["rand"].dims) == (Kind.DERIVED, "n...")
+    assert graph.with_batch(8)["rand"].shape == (8, 1, 1, 1)
+    assert graph["add"].input_dims == ("NFHW", "N...")
+
+
+def test_a_write_reaches_every_name_of_the_tensor() -> None:
+    def aliased(x: Tensor) -> Tensor:
+        y = x * 2
+        z = y.add_(1)
+        z.relu_()
+        return y
+
+    graph = capture(_called(aliased), IMAGE)
+    assert graph["output"].inputs == ("relu_",)
+
+
+def test_a_write_through_a_view_of_what_is_read_later_is_refused() -> None:
+    def viewed(x: Tensor) -> Tensor:
+        y = x * 2
+        y.flatten(1).relu_()
+        return y + 1
+
+    with pytest.raises(GraphError, match=r"relu_ writes in place into memory that add reads under another shape"):
+        capture(_called(viewed), IMAGE)
+
+
+def test_a_write_into_one_chunk_leaves_the_others_alone() -> None:
+    def gated(x: Tensor) -> Tensor:
+        left, right = torch.cat([x, x], 1).chunk(2, 1)
+        left *= 2
+        return left + right
+
+    graph = capture(_called(gated), IMAGE)
+    assert graph["add"].inputs == ("mul_", "getitem_1")
+
+
+def test_a_model_that_returns_nothing_it_computes_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"forward\(\) returns no tensor that it computes"):
+        capture(_called(lambda x: None), IMAGE)
+
+
+def test_a_buffer_that_forward_changes_is_refused_by_name() -> None:
+    class Average(nn.Module):
+        average: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("average", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.average.mul_(0.9)
+            return x + self.average
+
+    with pytest.raises(GraphError, match=r"forward\(\) changes average; slicewise keeps running statistics of norms"):
+        capture(Average(), IMAGE)
+
+
+def test_widths_that_look_like_the_batch_that_capture_uses_are_no_batch() -> None:
+    graph = capture(nn.Sequential(nn.Conv2d(3, 211, 1), nn.Conv2d(211, 422, 1)), IMAGE)
+    assert graph.with_batch(4)["1"].shape == (4, 422, 8, 8)
 
 
 def test_a_size_that_comes_from_the_batch_follows_it_through_an_unknown_operator() -> None:
+    with pytest.warns(OpaqueLayerWarning, match=r"aten.as_strided"):
+        graph = capture(_called(lambda x: x.as_strided((x.shape[0], 3, 4), (192, 64, 1))), IMAGE)
+    assert graph["as_strided"].options["arguments"]["size"] == [{"batch": 1}, 3, 4]
+    assert graph.with_batch(8)["as_strided"].shape == (8, 3, 4)
+
+
+def test_a_channel_shuffle_keeps_samples_and_space_sliceable() -> None:
     class Shuffle(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             n, c, h, w = x.shape
             return x.view(n, 2, c // 2, h, w).transpose(1, 2).flatten(1, 2)
 
-    with pytest.warns(OpaqueLayerWarning):
-        graph = capture(Shuffle(), torch.zeros(2, 4, 6, 6))
-    assert graph["view"].options["arguments"]["size"] == [{"batch": 1}, 2, 2, 6, 6]
+    graph = capture(Shuffle(), torch.zeros(2, 4, 6, 6))
+    assert [layer.dims for layer in graph] == ["NFHW", "NF.HW", "N.FHW", "N.HW", "N.HW"]
     assert graph.with_batch(8)["view"].shape == (8, 2, 2, 6, 6)
 
 
@@ -226,10 +418,7 @@ def test_a_batch_mixed_with_other_dims_is_refused() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return torch.relu(x.flatten(0, 1))
 
-    with (
-        pytest.warns(OpaqueLayerWarning),
-        pytest.raises(GraphError, match=r"flatten: a dim of size .* mixes the batch with other dims"),
-    ):
+    with pytest.raises(GraphError, match=r"flatten: a dim of size .* mixes the batch with other dims"):
         capture(Merge(), torch.zeros(2, 4, 6, 6))
 
 
@@ -247,7 +436,12 @@ def test_capture_leaves_every_module_in_its_own_mode_and_sees_frozen_parts() -> 
 def test_a_constant_tensor_is_refused_with_what_would_work() -> None:
     class Shift(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return x - torch.tensor([1.0])
+            return x - torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1)
 
     with pytest.raises(GraphError, match=r"reads a constant tensor; make it a buffer \(register_buffer\)"):
         capture(Shift(), IMAGE)
+
+
+def test_a_constant_number_is_a_number() -> None:
+    graph = capture(_called(lambda x: x - torch.tensor([1.5])), IMAGE)
+    assert graph["sub"].options["arguments"]["other"] == 1.5

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from slicewise.graph.dims import Dim
@@ -43,6 +45,13 @@ def test_a_norms_statistics_span_what_it_averages_over() -> None:
     assert net[net.norm(source)].statistics == {Dim.N, Dim.H, Dim.W}
     assert net[net.norm(source, instance=True)].statistics == {Dim.H, Dim.W}
     assert net[net.relu(source)].statistics == frozenset()
+
+
+def test_the_mean_of_a_norm_has_one_value_per_group() -> None:
+    net = Net()
+    norm = net[net.norm(net.input(2, 4, 8, 8), instance=True)]
+    assert norm.statistics_shape == (2, 4, 1, 1)
+    assert replace(norm, groups=2).statistics_shape == (2, 2, 1, 1)
 
 
 def test_extents_list_every_tensor_that_has_the_dim() -> None:

@@ -29,13 +29,30 @@ def test_several_consumers_need_a_fork() -> None:
         _ = net.graph
 
 
-def test_two_layers_that_share_a_weight_are_refused() -> None:
+def tied(*, marked: bool) -> LayerGraph:
+    """Three convolutions that use the first one's weights."""
     net = Net("tied")
-    first = net.conv(net.input(2, 3, 8, 8), 3)
-    second = net.conv(first, 3)
-    net.layers[-1] = replace(net[second], weights=net[first].weights)
-    with pytest.raises(GraphError, match=r"tied: conv0 and conv1 share conv0\.weight, which cannot be sliced yet"):
-        _ = net.graph
+    last = net.conv(net.input(2, 3, 8, 8), 3)
+    own = tuple(replace(weight, shared=marked) for weight in net[last].weights)
+    net.layers[-1] = replace(net[last], weights=own)
+    for _ in range(2):
+        last = net.conv(net.relu(last), 3)
+        net.layers[-1] = replace(net[last], weights=own)
+    net.output(last)
+    return net.graph
+
+
+def test_weights_that_layers_share_must_be_marked() -> None:
+    with pytest.raises(GraphError, match=r"tied: conv0 and conv1 and conv2 share conv0\.weight"):
+        tied(marked=False)
+
+
+def test_layers_that_share_weights_are_tied() -> None:
+    graph = tied(marked=True)
+    assert graph.ties == ((1, 3, 5),)
+    assert graph.readers == {"conv0.weight": (1, 3, 5), "conv0.bias": (1, 3, 5)}
+    assert LayerGraph.from_json(graph.to_json()) == graph
+    assert small_cnn().ties == ()
 
 
 def test_layers_are_found_by_name_and_edges_by_position() -> None:

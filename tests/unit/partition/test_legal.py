@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import SlicingError
 from slicewise.graph.dims import Dim
-from slicewise.partition.legal import Space, check_legal, legal_slicings, refusal, sliceable_dims
+from slicewise.partition.legal import Space, check_legal, check_ties, legal_slicings, refusal, sliceable_dims
 from tests.builders import Net
 
 PAIR, FOUR, GRID = Mesh.of({"all": 2}), Mesh.of({"all": 4}), Mesh.of({"outer": 2, "inner": 2})
@@ -46,7 +48,7 @@ def test_groups_must_divide_into_parts(net: Net) -> None:
 
 def test_flattening_keeps_channel_parts_together_only_where_they_divide(net: Net) -> None:
     uneven = net[net.flatten(net.input(4, 5, 2, 2))]
-    assert "keeps channel parts together only where 2 divides them" in str(refusal(uneven, (Dim.F,), PAIR))
+    assert refusal(uneven, (Dim.F,), PAIR) == "(4, 5, 2, 2) as (4, 20) keeps F parts together only where 2 divides them"
     assert refusal(net[net.flatten(net.input(4, 6, 2, 2))], (Dim.F,), PAIR) is None
 
 
@@ -105,3 +107,20 @@ def test_without_limits_each_tier_takes_every_multiset_of_labels(net: Net) -> No
     conv = net[net.conv(net.input(64, 64, 64, 64), 64)]
     unlimited = Space(dims_per_layer=6, dims_per_tier=6)
     assert len(legal_slicings(conv, Mesh.of({"outer": 4, "inner": 8}), unlimited)) == 21 * 56
+
+
+def test_a_shared_weight_is_never_sliced(net: Net) -> None:
+    conv = net[net.conv(net.input(4, 8, 8, 8), 8)]
+    shared = replace(conv, weights=tuple(replace(weight, shared=True) for weight in conv.weights))
+    assert sliceable_dims(shared) == {Dim.N, Dim.H, Dim.W}
+
+
+def test_layers_that_share_weights_must_be_sliced_alike(net: Net) -> None:
+    first = net.conv(net.input(4, 8, 8, 8), 8)
+    own = tuple(replace(weight, shared=True) for weight in net[first].weights)
+    net.layers[-1] = replace(net[first], weights=own)
+    second = net.conv(first, 8)
+    net.layers[-1] = replace(net[second], weights=own)
+    check_ties(net.graph, {first: (Dim.N,), second: (Dim.N,)})
+    with pytest.raises(SlicingError, match="conv1 shares weights with conv0 and must be sliced like it"):
+        check_ties(net.graph, {first: (Dim.N,), second: (Dim.H,)})

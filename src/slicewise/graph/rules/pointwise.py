@@ -1,6 +1,6 @@
 """Element-wise operators, with broadcasting; and those that mix one dim and leave the others alone."""
 
-from slicewise.graph.dims import WHOLE
+from slicewise.graph.dims import ONE, WHOLE
 from slicewise.graph.layer import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, Source, once_each, rule, without
 
@@ -55,7 +55,7 @@ def feature_dropout(call: Call) -> Found:
     letters = call.first.letters
     if not call.arguments["train"] or call.arguments["p"] == 0:
         return SAME
-    mask = letters[:2] + WHOLE * (len(letters) - 2)
+    mask = letters[:2] + ONE * (len(letters) - 2)
     return Meaning(
         kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, letters), dims=letters, options={"mask": mask}
     )
@@ -65,7 +65,8 @@ def feature_dropout(call: Call) -> Found:
 def drop_path(call: Call) -> Found:
     """Stochastic depth, put together again from what export made of it (graph/masks.py)."""
     letters = call.first.letters
-    shape = tuple(call.arguments["shape"])
+    shape = call.arguments["shape"]
+    sizes = [1] * (len(letters) - len(shape)) + shape
     numbers = {name: call.arguments[name] for name in ("p", "scale")}
     return Meaning(
         kind=Kind.ELEMENTWISE,
@@ -74,7 +75,7 @@ def drop_path(call: Call) -> Found:
         options={
             "op": "slicewise.drop_path",
             "arguments": {**numbers, "train": True},
-            "mask": WHOLE * (len(letters) - len(shape)) + aligned(shape, letters, call.shape),
+            "mask": "".join(ONE if size == 1 else letter for letter, size in zip(letters, sizes, strict=True)),
         },
     )
 

@@ -13,14 +13,15 @@ from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, oper
 
 
 def pad(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
-    """Where a padded dim is sliced, the join pads them all that have a letter; the operator the others."""
-    if not any(dim in slicing for dim in layer.windows):
+    """The join pads the dims that are sliced, the operator the others."""
+    sliced = [dim for dim in layer.windows if dim in slicing]
+    if not sliced:
         return plain(layer, slicing, context)
     arguments = layer.options["arguments"]
     value = float(arguments["value"] or 0.0)
-    join = compile_join(layer, slicing, context.groups, layer.windows, fill=value)
+    join = compile_join(layer, slicing, context.groups, sliced, fill=value)
     rest = list(arguments["pad"])
-    for dim in layer.windows:
+    for dim in sliced:
         behind = len(layer.dims) - 1 - layer.dims.index(dim)
         rest[2 * behind : 2 * behind + 2] = [0, 0]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from slicewise.graph.dims import WHOLE
+from slicewise.graph.dims import ONE
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, plain, stream
@@ -41,8 +41,7 @@ def dropout(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         (x,) = inputs
         if not context.training() or (probability == 0.0 and scale == 1.0):
             return x
-        shape = [1 if letter == WHOLE else size for letter, size in zip(letters, x.shape, strict=True)]
-        mask = x.new_empty(shape if "mask" in layer.options else x.shape)
+        mask = x.new_empty([1 if letter == ONE else size for letter, size in zip(letters, x.shape, strict=True)])
         mask.bernoulli_(1 - probability, generator=context.generator(number))
         return x * mask.mul_(scale)
 

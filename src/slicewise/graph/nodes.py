@@ -1,0 +1,43 @@
+"""What the nodes of a traced program say about the calls they stand for."""
+
+from typing import Any
+
+import torch
+from torch import fx
+
+
+def batch_references(value: Any, batch: int) -> Any:
+    """Numbers that are the batch's doing, by reference: they change with the batch."""
+    if isinstance(value, dict) and not {"input", "weight", "buffer"} & set(value):
+        return {key: batch_references(item, batch) for key, item in value.items()}
+    if isinstance(value, list):
+        return [batch_references(item, batch) for item in value]
+    if type(value) is int and value and value % batch == 0:
+        return {"batch": value // batch}
+    return value
+
+
+def read_dtype(node: fx.Node) -> torch.dtype | None:
+    """Of the first tensor that the operator reads."""
+    return next((given.meta["val"].dtype for given in node.all_input_nodes if "val" in given.meta), None)
+
+
+def operator_name(node: fx.Node) -> tuple[str, bool]:
+    """('relu', True) for aten.relu_.default."""
+    packet = str(node.target).split(".")[1]
+    in_place = packet.endswith("_") and not packet.endswith("__")
+    return packet.rstrip("_") if in_place else packet, in_place
+
+
+def functional_name(node: fx.Node) -> str:
+    namespace, _, overload = str(node.target).split(".")
+    return f"{namespace}.{operator_name(node)[0]}.{overload}"
+
+
+def module_path(node: fx.Node) -> str:
+    """The module's own name where one torch module is one layer; the operator's under the module otherwise."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path, module_type = stack[-1] if stack else ("", "")
+    if path and str(module_type).startswith("torch.nn.modules."):
+        return str(path)
+    return f"{path}.{node.name}" if path else node.name
