@@ -1,18 +1,29 @@
 """Graph and cluster in, plan out: the planner as one call."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
-from slicewise.errors import UnknownName
+from slicewise.cost.registry import model_named
+from slicewise.cost.training import Training
+from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.plans import Plan
 from slicewise.search.baselines import BASELINES
+from slicewise.search.candidates import candidates
+from slicewise.search.memory import frontier
+from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
+from slicewise.search.registry import search_named
+from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.events import simulate
+from slicewise.units import amount
+
+OBJECTIVES = ("time", "memory")
 
 
 def plan(
@@ -23,30 +34,139 @@ def plan(
     devices: int | None = None,
     space: Space = Space(),  # noqa: B008 (frozen)
     search: str = "elimination",
+    cost: str = "analytic",
+    training: Training = Training(),  # noqa: B008 (frozen)
+    objective: str = "time",
+    memory_limit_bytes: float | None = None,
+    fix: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    time_limit_s: float = float("inf"),
+    progress: Progress = lambda _: None,
 ) -> Plan:
     """The slicing of every layer that makes one training step cheapest, with proof and baselines.
 
+    The plan fits the device's memory, or `memory_limit_bytes`; `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
+    decided already.
+
     >>> plan(load_graph("alexnet"), "p100-4x4", batch=512).predicted["samples_per_s"]
     """
-    machine = load_cluster(cluster) if isinstance(cluster, str) else cluster
-    machine = machine.with_devices(devices) if devices is not None else machine
-    sized = graph.with_batch(batch) if batch is not None else graph
-    model = CostModel(sized, machine)
+    search_named(search)
+    if objective not in OBJECTIVES:
+        raise UnknownName("objective", objective, OBJECTIVES)
+    model = _model(graph, cluster, batch, devices, cost, training)
+    pins = Pins.parse(fix, forbid)
+    pins.check([layer.name for layer in model.graph])
     found, reasons = baseline_slicings(model)
-    slicings, certificate = best_slicings(model, space, search, found)
-    baselines: dict[str, dict[str, object]] = {
-        name: {**predicted(model, chosen), "feasible": True, "reason": None} for name, chosen in found.items()
-    }
+    limit = model.cluster.device.memory_bytes if memory_limit_bytes is None else memory_limit_bytes
+    settings = Settings(search=search, time_limit_s=time_limit_s, progress=progress)
+    try:
+        slicings, certificate = best_slicings(
+            model, space, found, settings=settings, pins=pins, memory_limit_bytes=limit, objective=objective
+        )
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{error}{_remedies(model, limit)}") from error
+    baselines: dict[str, dict[str, object]] = {}
+    for name, chosen in found.items():
+        expected = predicted(model, chosen)
+        peak = int(str(expected["peak_memory_bytes"]))
+        fits = peak <= limit
+        reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
+        baselines[name] = {**expected, "feasible": fits, "reason": reason}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     return describe(model, slicings, certificate=certificate.to_dict(), baselines=baselines)
 
 
-def baseline_plan(graph: LayerGraph, cluster: Cluster, strategy: str, *, batch: int) -> Plan:
+def pareto(
+    graph: LayerGraph,
+    cluster: str | Cluster,
+    *,
+    batch: int | None = None,
+    devices: int | None = None,
+    space: Space = Space(),  # noqa: B008 (frozen)
+    training: Training = Training(),  # noqa: B008 (frozen)
+    fix: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    progress: Progress = lambda _: None,
+) -> list[Plan]:
+    """Plans from the fastest to the one that keeps the fewest bytes."""
+    model = _model(graph, cluster, batch, devices, "analytic", training)
+    pins = Pins.parse(fix, forbid)
+    pins.check([layer.name for layer in model.graph])
+    found, _ = baseline_slicings(model)
+    pool = candidates(model, space, found, pins)
+    plans = [rows for chosen in found.values() if (rows := pool.rows(chosen)) is not None]
+    points = frontier(pool, plans, Settings(progress=progress))
+    return [describe(model, pool.slicings(point.choice)) for point in points]
+
+
+def baseline_plan(
+    graph: LayerGraph,
+    cluster: Cluster,
+    strategy: str,
+    *,
+    batch: int,
+    training: Training = Training(),  # noqa: B008 (frozen)
+    cost: str = "analytic",
+) -> Plan:
     """The plan of a strategy that needs no search: data, filter, spatial or owt."""
     if strategy not in BASELINES:
         raise UnknownName("strategy", strategy, [*BASELINES, "layerwise"])
-    model = CostModel(graph.with_batch(batch), cluster)
+    model = _model(graph, cluster, batch, None, cost, training)
     return describe(model, BASELINES[strategy](model))
+
+
+def model_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> CostModel:
+    """The cost model that a plan was made with, for costing it again."""
+    return model_named(plan.cost_model)(plan.sized(graph), cluster, plan.training)
+
+
+def _model(
+    graph: LayerGraph,
+    cluster: str | Cluster,
+    batch: int | None,
+    devices: int | None,
+    cost: str,
+    training: Training,
+) -> CostModel:
+    machine = load_cluster(cluster) if isinstance(cluster, str) else cluster
+    machine = machine.with_devices(devices) if devices is not None else machine
+    machine.device.flops(training.dtype)  # refuse a dtype that the device does not have
+    sized = graph.with_batch(batch) if batch is not None else graph
+    if training.batchnorm == "local":
+        sized = sized.with_local_statistics()
+    return model_named(cost)(sized, machine, training)
+
+
+def _remedies(model: CostModel, limit: float) -> str:
+    """What would fit: each tried, with every layer keeping as little as it can."""
+    tried = {
+        "--recompute": (model.graph, model.cluster, replace(model.training, recompute=True)),
+        f"--devices {2 * model.cluster.devices}": _grown(model),
+        f"--batch {model.graph.batch // 2}": (
+            model.graph.with_batch(max(1, model.graph.batch // 2)),
+            model.cluster,
+            model.training,
+        ),
+        "--optimizer sgd": (model.graph, model.cluster, replace(model.training, optimizer="sgd")),
+    }
+    told = []
+    for name, request in tried.items():
+        if request is None:
+            continue
+        graph, cluster, training = request
+        if (graph, cluster, training) == (model.graph, model.cluster, model.training):
+            continue
+        pool = candidates(CostModel(graph, cluster, training), Space(), {}, Pins())
+        needs = pool.memory([int(row.memory_bytes.argmin()) for row in pool.seconds])[1]
+        told.append(f"{name} would {'fit' if needs <= limit else 'not'} ({amount(needs, 'B')})")
+    return "; " + "; ".join(told) if told else ""
+
+
+def _grown(model: CostModel) -> tuple[LayerGraph, Cluster, Training] | None:
+    try:
+        return model.graph, model.cluster.with_devices(2 * model.cluster.devices), model.training
+    except RequestError:
+        return None
 
 
 def describe(
@@ -63,7 +183,8 @@ def describe(
         cluster=model.cluster.name,
         devices=model.cluster.devices,
         batch=model.graph.batch,
-        dtype="fp32",
+        training=model.training,
+        cost_model=model.name,
         input_shape=model.graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in mesh.axes},
         slicings={layer.name: slicings[layer.name] for layer in model.graph},
@@ -93,6 +214,6 @@ def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, ob
         "update_s": total.update_s,
         "samples_per_s": model.graph.batch / simulated_s,
         "bytes_moved": total.bytes_moved,
-        "peak_memory_bytes": total.memory_bytes,
+        "peak_memory_bytes": total.peak_memory_bytes,
         "origin": model.cluster.origin,
     }

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.training import Training
 from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
@@ -29,7 +31,8 @@ class Plan:
     cluster: str
     devices: int
     batch: int
-    dtype: str
+    training: Training = Training()
+    cost_model: str = "analytic"
     input_shape: tuple[int, ...] | None = None  # of one sample
     slicings: Mapping[str, Slicing]
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +50,8 @@ class Plan:
             "cluster": self.cluster,
             "devices": self.devices,
             "batch": self.batch,
-            "dtype": self.dtype,
+            **asdict(self.training),
+            "cost_model": self.cost_model,
             "input": list(self.input_shape) if self.input_shape else None,
             "mesh": dict(self.axes),
             "predicted": dict(self.predicted),
@@ -94,7 +98,8 @@ class Plan:
                 cluster=fields["cluster"],
                 devices=int(fields["devices"]),
                 batch=int(fields["batch"]),
-                dtype=fields["dtype"],
+                training=Training(**{item.name: fields[item.name] for item in dataclass_fields(Training)}),
+                cost_model=fields["cost_model"],
                 input_shape=tuple(fields["input"]) if fields.get("input") else None,
                 axes=axes,
                 slicings={
@@ -109,6 +114,11 @@ class Plan:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"{origin}: not a plan ({type(error).__name__}: {error})") from error
+
+    def sized(self, graph: LayerGraph) -> LayerGraph:
+        """`graph` as this plan trains it: its batch, and its way to normalise."""
+        sized = graph.with_batch(self.batch)
+        return sized.with_local_statistics() if self.training.batchnorm == "local" else sized
 
     def check(self, graph: LayerGraph, mesh: Mesh) -> None:
         """Refuse, before any work, a plan that is not for this network and mesh."""

@@ -17,6 +17,7 @@ from slicewise.partition.parts import box
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.halo import compile_join, on_joined
 from slicewise.runtime.moves import compile_moves, move
+from tests.distributed.cases import Call
 from tests.distributed.world import World
 
 SHAPE = (5, 6, 7)
@@ -107,7 +108,15 @@ def _halos(ranks: int) -> list[tuple[float, float]]:
     mesh = Mesh.of({"local": ranks})
     groups = Groups(mesh, dist.get_rank())
     products = []
-    for window in (nn.Conv2d(2, 2, 3, padding=1), nn.Conv2d(2, 2, 5, stride=2, padding=2), nn.MaxPool2d(3, 2)):
+    windows: tuple[nn.Module, ...] = (
+        nn.Conv2d(2, 2, 3, padding=1),
+        nn.Conv2d(2, 2, 5, stride=2, padding=2),
+        nn.MaxPool2d(3, 2),
+        nn.ZeroPad2d((1, 2, 0, 3)),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        Call(lambda x: x[:, :, 1::2]),
+    )
+    for window in windows:
         graph = capture(window, torch.zeros(1, 2, 19, 16))
         layer = graph.layers[1]
         for slicing in legal_slicings(layer, mesh):

@@ -19,16 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
-    from slicewise.cost.model import CostModel
     from slicewise.explaining import explain
     from slicewise.graph.sources import load_graph
+    from slicewise.planning import model_of
     from slicewise.plans import Plan
 
     plan = Plan.load(options.plan)
     cluster = load_cluster(plan.cluster).with_devices(plan.devices)
-    graph = load_graph(plan.model, plan.input_shape).with_batch(plan.batch)
-    plan.check(graph, cluster.mesh)
-    explanation = explain(CostModel(graph, cluster), plan.slicings, per_layer=options.per_layer)
+    graph = load_graph(plan.model, plan.input_shape)
+    plan.check(plan.sized(graph), cluster.mesh)
+    explanation = explain(model_of(plan, graph, cluster), plan.slicings, per_layer=options.per_layer)
     if options.json:
         print_json(
             {

@@ -2,8 +2,14 @@
 
 import argparse
 import json
+import re
 import sys
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slicewise.cost.training import Training
 
 
 def positive(text: str) -> int:
@@ -35,6 +41,43 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def size(text: str) -> float:
+    """`8GiB`, `16GB`, `500MB`, or bytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise argparse.ArgumentTypeError(f"must look like 8GiB, 16GB or a number of bytes (got {text!r})")
+    number, prefix, binary = match.groups()
+    return float(number) * (1024 if binary else 1000) ** " kMGT".index(prefix or " ")
+
+
+def duration(text: str) -> float:
+    """`90`, `90s`, `5min`, `2h`, in seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)?", text.strip())
+    if not match:
+        raise argparse.ArgumentTypeError(f"must look like 90s, 5min or 2h (got {text!r})")
+    return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("training")
+    group.add_argument("--dtype", default="fp32", help="fp32 (default), tf32, bf16 or fp16, where the device has it")
+    group.add_argument("--optimizer", default="sgd", help="sgd (default), momentum or adam: what it keeps per weight")
+    group.add_argument(
+        "--recompute", action="store_true", help="compute cheap layers again in backward and keep less memory"
+    )
+    group.add_argument(
+        "--batchnorm", default="exact", help="exact (default): statistics of the whole batch; local: as DDP has them"
+    )
+
+
+def training_of(options: argparse.Namespace) -> "Training":
+    from slicewise.cost.training import Training
+
+    return Training(
+        dtype=options.dtype, optimizer=options.optimizer, recompute=options.recompute, batchnorm=options.batchnorm
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
 
@@ -46,3 +89,9 @@ def print_json(document: Any) -> None:
 
 def progress(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
+
+
+def patient(told: Callable[[str], None], after_s: float = 2.0) -> Callable[[str], None]:
+    """Says nothing while work is quick."""
+    started = time.monotonic()
+    return lambda message: told(message) if time.monotonic() - started > after_s else None

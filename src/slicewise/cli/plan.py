@@ -1,9 +1,27 @@
 """`slicewise plan MODEL`: the best slicing of every layer."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, add_model, positive, print_json, progress, shape
+from slicewise.cli.options import (
+    add_json,
+    add_model,
+    add_training,
+    duration,
+    patient,
+    positive,
+    print_json,
+    progress,
+    shape,
+    size,
+    training_of,
+)
+
+if TYPE_CHECKING:
+    from slicewise.partition.legal import Space
+    from slicewise.plans import Plan
 
 HELP = "find the slicing of every layer that makes a training step fastest"
 
@@ -19,7 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="layerwise",
         help="layerwise (default) searches; data, filter, spatial and owt slice every layer by their one rule",
     )
-    parser.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
+    add_training(parser)
+    group = parser.add_argument_group("search")
+    group.add_argument("--cost", default="analytic", help="analytic (default), or optcnn: that paper's assumptions")
+    group.add_argument("--space", default="full", help="full (default), or optcnn: that paper's configurations")
+    group.add_argument(
+        "--dims-per-layer", type=positive, metavar="K", help="different dims in one slicing (default: 3)"
+    )
+    group.add_argument("--dims-per-tier", type=positive, metavar="K", help="different dims within a tier (default: 2)")
+    group.add_argument("--memory-limit", type=size, metavar="SIZE", help="per device, as 8GiB (default: the device's)")
+    group.add_argument("--objective", default="time", help="time (default) or memory")
+    group.add_argument("--pareto", action="store_true", help="plans from the fastest to the smallest")
+    group.add_argument(
+        "--fix", action="append", default=[], metavar="PATTERN=DIMS", help="as 'features.*=N', 'fc1=N4F4'"
+    )
+    group.add_argument(
+        "--forbid", action="append", default=[], metavar="[PATTERN=]DIMS", help="as 'HW' or 'features.*=C'"
+    )
+    group.add_argument("--time-limit", type=duration, metavar="TIME", help="then the best plan so far and its gap")
+    group.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here")
     parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
     add_json(parser)
@@ -29,7 +65,7 @@ def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
     from slicewise.errors import RequestError
     from slicewise.graph.sources import load_graph
-    from slicewise.planning import baseline_plan, plan
+    from slicewise.planning import baseline_plan, pareto, plan
 
     for path in (options.output, options.figure):
         if path and not path.parent.is_dir():
@@ -39,10 +75,24 @@ def main(options: argparse.Namespace) -> int:
     batch = options.batch or 32 * cluster.devices
     graph = load_graph(options.model, options.input)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
+    request = {"batch": batch, "training": training_of(options)}
+    search = {"space": _space(options), "fix": options.fix, "forbid": options.forbid, "progress": patient(progress)}
+    if options.pareto:
+        return _show_pareto(pareto(graph, cluster, **request, **search), options.json)
     if options.strategy == "layerwise":
-        made = plan(graph, cluster, batch=batch, search=options.search)
+        made = plan(
+            graph,
+            cluster,
+            **request,
+            **search,
+            search=options.search,
+            cost=options.cost,
+            objective=options.objective,
+            memory_limit_bytes=options.memory_limit,
+            time_limit_s=options.time_limit or float("inf"),
+        )
     else:
-        made = baseline_plan(graph, cluster, options.strategy, batch=batch)
+        made = baseline_plan(graph, cluster, options.strategy, **request, cost=options.cost)
     if options.output:
         made.save(options.output)
         progress(f"wrote {options.output}")
@@ -57,4 +107,24 @@ def main(options: argparse.Namespace) -> int:
         from slicewise.report.terminal import show_plan
 
         show_plan(made)
+    return 0
+
+
+def _space(options: argparse.Namespace) -> "Space":
+    from slicewise.errors import UnknownName
+    from slicewise.partition.legal import SPACES
+
+    if options.space not in SPACES:
+        raise UnknownName("space", options.space, SPACES)
+    given = {"dims_per_layer": options.dims_per_layer, "dims_per_tier": options.dims_per_tier}
+    return replace(SPACES[options.space], **{name: value for name, value in given.items() if value is not None})
+
+
+def _show_pareto(plans: "list[Plan]", as_json: bool) -> int:
+    if as_json:
+        print_json({"plans": [made.to_dict() for made in plans]})
+    else:
+        from slicewise.report.terminal import show_pareto
+
+        show_pareto(plans)
     return 0

@@ -11,7 +11,7 @@ from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.choices import Choices, Floats, Ints
 
 PRODUCTS = (Kind.CONV, Kind.LINEAR)  # layers that are matrix products
-FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN)  # views: nothing is computed or copied
+FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP)  # nothing is computed or copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ def shards(layer: Layer, choices: Choices) -> Shard:
         transposed = any(window.transposed for window in layer.windows.values())
         dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
         rows = part(dims, shape, without="FC")
-        weight = layer.weights[0]
-        all_filters = weight.shape[weight.dims.index("F")]
+        dims, shape = layer.factor
+        all_filters = shape[dims.index("F")]
         filters = part("F", (all_filters,))
         groups = np.maximum(1, layer.groups * filters // all_filters)
         columns = np.maximum(1, filters // groups)
-        reduction = weights[0] // filters
+        reduction = part(dims, shape) // filters
     return Shard(
         inputs=inputs,
         output=part(layer.dims, layer.shape),
@@ -117,6 +117,6 @@ class AnalyticCompute:
             for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
                 saturation = saturation * (size / (size + half))
             family = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
-            rate = device.peak_flops_per_s * device.efficiency[f"{family}{direction}"] * saturation
+            rate = device.flops(self.training.dtype) * device.efficiency[f"{family}{direction}"] * saturation
             time_s = np.maximum(time_s, part.flops / rate)
         return (time_s + device.kernel_s) * self.cluster.slowdown

@@ -5,8 +5,9 @@ same functions for one slicing each, with the bytes counted exactly.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from slicewise.cost.compute import FREE, AnalyticCompute, Shard, shards
 from slicewise.cost.network import Network
 from slicewise.cost.training import WEIGHT_BYTES, Training
 from slicewise.cost.transitions import transition_seconds
-from slicewise.cost.volume import halo_items, move_items, statistics_items, statistics_shape, sync_items
+from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -44,6 +45,9 @@ class LayerSeconds:
     def total_s(self) -> Floats:
         return self.forward_s + self.backward_s + self.update_s + self.halo_s + self.reduce_s + self.sync_s
 
+    def rows(self, kept: Ints) -> "LayerSeconds":
+        return LayerSeconds(**{item.name: getattr(self, item.name)[kept] for item in fields(self)})
+
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
@@ -52,6 +56,8 @@ class CostModel:
     graph: LayerGraph
     cluster: Cluster
     training: Training = Training()
+    name: str = "analytic"
+    coarsens: ClassVar[bool] = True  # whether merging inner axes gives a lower bound (search/coarse.py)
 
     @cached_property
     def network(self) -> Network:
@@ -73,7 +79,9 @@ class CostModel:
         trains = layer.name in self.graph.gradients
         wants_gradient = self.wants_input_gradient(layer)
         item_bytes = self.training.item_bytes
-        halo_s = (1 + wants_gradient) * halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
+        halo_s = (
+            (1 + wants_gradient) * halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
+        )
         return LayerSeconds(
             forward_s=self.compute.forward_s(layer, part),
             backward_s=self.compute.backward_s(layer, part, wants_gradient) if trains else zero,
@@ -169,7 +177,7 @@ class CostModel:
         axes = choices.axes_of(layer.statistics)
         ranks = group_sizes(axes, choices.mesh)
         items = 2 * np.ones(len(choices))
-        for letter, size in zip(layer.dims, statistics_shape(layer), strict=True):
+        for letter, size in zip(layer.dims, layer.statistics_shape, strict=True):
             if letter in DIMS and letter not in layer.statistics:
                 size = -(-size // choices.degrees(Dim(letter)))
             items *= size

@@ -42,16 +42,11 @@ def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, i
     if not axes:
         return 0, 0
     layout = replace_axes(layouts(layer, slicing).output, axes, REPLICATE)
-    items = 2 * held_items(statistics_shape(layer), layout, mesh)
+    items = 2 * held_items(layer.statistics_shape, layout, mesh)
     return (
         ring_items(Op.ALL_GATHER, axes, items * mesh.group_size(axes), mesh),
         ring_items(Op.ALL_REDUCE, axes, items, mesh),
     )
-
-
-def statistics_shape(layer: Layer) -> tuple[int, ...]:
-    """Of a norm's means: one where the statistics span the dim."""
-    return tuple(1 if letter in layer.statistics else size for letter, size in zip(layer.dims, layer.shape, strict=True))
 
 
 def sync_items(layer: Layer, placed: LayerLayouts, mesh: Mesh) -> int:
@@ -70,5 +65,3 @@ def ring_items(op: Op, axes: tuple[int, ...], items_of_all_ranks: int, mesh: Mes
     ranks = mesh.group_size(axes)
     rounds = 2 if op is Op.ALL_REDUCE else 1
     return rounds * (ranks - 1) * items_of_all_ranks // ranks
-
-

@@ -138,6 +138,14 @@ class LayerGraph:
         )
         return LayerGraph(name=self.name, layers=layers)
 
+    def with_local_statistics(self) -> "LayerGraph":
+        """The same network whose batch norms take the statistics of a rank's own slice."""
+        layers = tuple(
+            replace(layer, options={**layer.options, "statistics": ""}) if Dim.N in layer.statistics else layer
+            for layer in self.layers
+        )
+        return LayerGraph(name=self.name, layers=layers)
+
     def to_json(self) -> str:
         layers = ",\n  ".join(json.dumps(_layer_fields(layer)) for layer in self.layers)
         head = f'{{"schema_version": {SCHEMA_VERSION}, "name": {json.dumps(self.name)}'

@@ -155,9 +155,7 @@ def input_port(layer: Layer, slot: int, choices: Choices) -> Port:
 def output_port(layer: Layer, choices: Choices) -> Port:
     """What a producer gives, and the gradient it wants. A fork passes on partial gradients, see layout.layouts."""
     fork = layer.kind is Kind.FORK
-    return Port(
-        Layouts.of(layer.dims, choices, partial=not fork), Layouts.of(layer.dims, choices, partial=fork)
-    )
+    return Port(Layouts.of(layer.dims, choices, partial=not fork), Layouts.of(layer.dims, choices, partial=fork))
 
 
 def axes_in(mask: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from slicewise.errors import SlicingError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.choices import CANONICAL, Choices, axes_in
+from slicewise.partition.choices import CANONICAL, DIMS, Choices, axes_in
 from slicewise.partition.halo import needed
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import intervals
@@ -29,12 +29,18 @@ class Space:
 
     dims_per_layer: int = 3
     dims_per_tier: int = 2
+    reductions: bool = True  # whether input channels may be sliced
+    uneven: bool = True  # whether parts of an output may differ in size
 
     def __str__(self) -> str:
         return (
-            f"every mesh axis to a dim or nothing, canonical order, at most {self.dims_per_layer} dims per layer "
-            f"and {self.dims_per_tier} per tier"
+            f"every mesh axis to {'a dim' if self.reductions else 'an output dim'} or nothing, canonical order, at most "
+            f"{self.dims_per_layer} dims per layer and {self.dims_per_tier} per tier"
+            f"{'' if self.uneven else ', equal parts'}"
         )
+
+
+SPACES = {"full": Space(), "optcnn": Space(dims_per_layer=5, dims_per_tier=5, reductions=False, uneven=False)}
 
 
 def sliceable_dims(layer: Layer) -> frozenset[Dim]:
@@ -129,9 +135,12 @@ def legal_choices(layer: Layer, mesh: Mesh, space: Space = Space()) -> Choices: 
     fixed = contract(layer, mesh)
     if fixed is not None:
         return Choices.of([fixed], mesh)
-    dims = sliceable_dims(layer)
+    dims = sliceable_dims(layer) if space.reductions else sliceable_dims(layer) & set(layer.dims)
     candidates = candidate_choices(dims, mesh, space)
     legal = np.ones(len(candidates), dtype=bool)
+    if not space.uneven:
+        for letter, extent in zip(layer.dims, layer.shape, strict=True):
+            legal &= extent % candidates.degrees(Dim(letter)) == 0 if letter in DIMS else True
     for dim in dims:
         masks, index = np.unique(candidates.axes_of([dim]), return_inverse=True)
         sizes = [tuple(mesh.sizes[axis] for axis in axes_in(int(mask))) for mask in masks]

@@ -17,19 +17,44 @@ def show_plan(plan: Plan) -> None:
     mesh = " x ".join(f"{name}={size}" for name, size in plan.axes.items())
     out.print(
         f"[bold]{plan.model}[/] on [bold]{plan.cluster}[/]: {plan.devices} devices ({mesh}), batch {plan.batch}, "
-        f"{plan.dtype}"
+        f"{plan.training.dtype}"
     )
     out.print(_layer_table(plan))
     out.print(_strategy_table(plan))
-    proof = plan.certificate
-    if proof:
-        out.print(
-            f"Optimal: no plan in the space of {proof['space_size']:.2g} ({proof['space']}) has a smaller "
-            f"{proof['objective']}. {proof['configurations']:,} slicings of {proof['layers']} layers, "
-            f"{proof['surviving']:,} after pruning, {proof['remaining_nodes']} nodes after elimination; tables "
-            f"{seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}.",
-            highlight=False,
+    if plan.certificate:
+        out.print(_proof(plan.certificate), highlight=False)
+
+
+def _proof(proof: Mapping[str, Any]) -> str:
+    limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
+    space = f"the space of {proof['space_size']:.2g} ({proof['space']}{limits})"
+    if proof["optimal"]:
+        claim = f"Optimal: no plan in {space} has a smaller {proof['objective']}."
+    else:
+        claim = f"No plan in {space} has an {proof['objective']} smaller by more than {proof['gap']:.2%}: proven."
+    return (
+        f"{claim} {proof['configurations']:,} slicings of {proof['layers']} layers, {proof['surviving']:,} after "
+        f"pruning; by {proof['method']}, tables {seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."
+    )
+
+
+def show_pareto(plans: Sequence[Plan]) -> None:
+    out = console()
+    first = plans[0]
+    out.print(f"[bold]{first.model}[/] on [bold]{first.cluster}[/]: {first.devices} devices, batch {first.batch}")
+    table = table_of("step", "samples/s", "memory", "bytes", "slicings")
+    for plan in plans:
+        row = plan.predicted
+        used = list(dict.fromkeys(spelled(slicing, plan.axes) for slicing in plan.slicings.values()))
+        table.add_row(
+            seconds(row["iteration_s"]),
+            f"{row['samples_per_s']:,.0f}",
+            amount(row["peak_memory_bytes"], "B"),
+            amount(row["bytes_moved"], "B"),
+            ", ".join(used[:4]) + (" ..." if len(used) > 4 else ""),
         )
+    table.caption = "from the fastest plan to the one that keeps the fewest bytes; memory: of one device"
+    out.print(table)
 
 
 def _layer_table(plan: Plan) -> Table:

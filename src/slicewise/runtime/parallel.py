@@ -28,7 +28,7 @@ def parallelize(
             f"the plan is for {chosen.devices} devices, this world has {dist.get_world_size()} ranks; "
             f"start {chosen.devices} ranks, or plan again with --devices {dist.get_world_size()}"
         )
-    layers = (graph or load_graph(chosen.model, chosen.input_shape)).with_batch(chosen.batch)
+    layers = chosen.sized(graph or load_graph(chosen.model, chosen.input_shape))
     mesh = Mesh(tuple(Axis(name, size, 0) for name, size in chosen.axes.items()))
     chosen.check(layers, mesh)
     _check_weights(model, layers)

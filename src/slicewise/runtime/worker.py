@@ -6,11 +6,10 @@ from typing import Any
 import torch
 
 from slicewise.cluster.cluster import load_cluster
-from slicewise.cost.model import CostModel
 from slicewise.errors import PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import build_model, load_graph
-from slicewise.planning import predicted
+from slicewise.planning import model_of, predicted
 from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch
 from slicewise.runtime.measure import (
@@ -39,6 +38,8 @@ class RunRequest:
 def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
+    if plan.training.dtype != "fp32":
+        raise PlanError(f"`run` trains in fp32, the plan is for {plan.training.dtype}; use parallelize under autocast")
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model, plan.input_shape)
     model = model.to(device)
@@ -53,7 +54,7 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         "model": plan.model,
         "devices": plan.devices,
         "batch": plan.batch,
-        "dtype": plan.dtype,
+        "dtype": plan.training.dtype,
     }
     if request.check:
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
@@ -84,4 +85,4 @@ def _predicted(plan: Plan, graph: LayerGraph) -> dict[str, Any]:
         cluster = load_cluster(plan.cluster).with_devices(plan.devices)
     except RequestError:
         return {}
-    return predicted(CostModel(graph.with_batch(plan.batch), cluster), plan.slicings)
+    return predicted(model_of(plan, graph, cluster), plan.slicings)

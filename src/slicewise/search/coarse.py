@@ -6,46 +6,10 @@ group is at least as cheap as its cheapest member, and a layout change between g
 the coarse problem is a lower bound of the fine one, with a fraction of the choices.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-import numpy as np
-
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
-from slicewise.cost.model import CostModel
-from slicewise.partition.choices import Choices, Floats, Ints
-from slicewise.search.problem import Problem, edge_tables
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """The coarse problem, and which group every choice of every layer is in."""
-
-    problem: Problem
-    group: tuple[Ints, ...]
-
-    def above_group(self, vectors: Sequence[Floats]) -> list[Floats]:
-        """What each choice costs more than the cheapest of its group."""
-        return [
-            vector - least[group]
-            for vector, least, group in zip(vectors, self.problem.vectors, self.group, strict=True)
-        ]
-
-
-def grouped(model: CostModel, axes: int, choices: Sequence[Choices], vectors: Sequence[Floats]) -> Grouped:
-    """The problem on the first `axes` mesh axes."""
-    cluster = merged(model.cluster, axes)
-    coarse_model = CostModel(model.graph, cluster, model.training)
-    groups, leasts, members = [], [], []
-    for rows, vector in zip(choices, vectors, strict=True):
-        labels, group = np.unique(rows.labels[:, :axes], axis=0, return_inverse=True)
-        least = np.full(len(labels), np.inf)
-        np.minimum.at(least, group, vector)
-        groups.append(Choices(labels, cluster.mesh))
-        leasts.append(least)
-        members.append(group)
-    return Grouped(Problem(vectors=tuple(leasts), matrices=edge_tables(coarse_model, groups)), tuple(members))
 
 
 def merged(cluster: Cluster, axes: int) -> Cluster:

@@ -1,20 +1,22 @@
 """From a cost model to the best slicing of every layer, with a certificate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
-from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space, legal_choices
+from slicewise.partition.legal import Space
 from slicewise.search.baselines import BASELINES
+from slicewise.search.candidates import Candidates, candidates
 from slicewise.search.elimination import irreducible_nodes
+from slicewise.search.memory import fastest, smallest
 from slicewise.search.pins import Pins
 from slicewise.search.solution import Solution
-from slicewise.search.solver import OPTIMAL_GAP, Effort, Settings, solve
+from slicewise.search.solver import OPTIMAL_GAP, Effort, Settings
+from slicewise.units import amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,35 +42,6 @@ class Certificate:
         return asdict(self)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidates:
-    """Every slicing that a search may choose, per layer, and what each costs by itself."""
-
-    model: CostModel
-    choices: tuple[Choices, ...]
-    seconds: tuple[LayerSeconds, ...]
-
-    @property
-    def vectors(self) -> list[Floats]:
-        return [row.total_s for row in self.seconds]
-
-    def rows(self, plan: Mapping[str, Slicing]) -> list[int] | None:
-        """A plan as positions among the choices; None where it uses one that is not there."""
-        found = [rows.find(plan[layer.name]) for layer, rows in zip(self.model.graph, self.choices, strict=True)]
-        return None if None in found else [row for row in found if row is not None]
-
-    def slicings(self, choice: Sequence[int]) -> dict[str, Slicing]:
-        return {
-            layer.name: rows[row] for layer, rows, row in zip(self.model.graph, self.choices, choice, strict=True)
-        }
-
-    def memory(self, choice: Sequence[int]) -> tuple[int, int]:
-        """Bytes kept, and the peak: with what the hungriest layer needs while it runs."""
-        picked = list(zip(self.seconds, choice, strict=True))
-        kept = sum(int(row.memory_bytes[a]) for row, a in picked)
-        return kept, kept + max(int(row.transient_bytes[a]) for row, a in picked)
-
-
 def baseline_slicings(model: CostModel) -> tuple[dict[str, dict[str, Slicing]], dict[str, str]]:
     """The baselines that exist for this network, and why the others do not."""
     found, reasons = {}, {}
@@ -80,27 +53,6 @@ def baseline_slicings(model: CostModel) -> tuple[dict[str, dict[str, Slicing]], 
     return found, reasons
 
 
-def candidates(
-    model: CostModel, space: Space, known: Mapping[str, Mapping[str, Slicing]], pins: Pins
-) -> Candidates:
-    """The legal slicings in `space` and those of the `known` plans, less what is pinned away. Equal layers are priced once."""
-    planned: dict[int, list[Slicing]] = {}
-    for layer, alike in zip(model.graph, model.alike, strict=True):
-        planned.setdefault(alike, []).extend(plan[layer.name] for plan in known.values())
-    shared: dict[object, tuple[Choices, LayerSeconds]] = {}
-    rows = []
-    for layer, alike in zip(model.graph, model.alike, strict=True):
-        key = (alike, pins.of(layer))
-        if key not in shared:
-            choices = legal_choices(layer, model.cluster.mesh, space).including(planned[alike])
-            choices = pins.restrict(layer, choices)
-            shared[key] = choices, model.layer_seconds(layer, choices)
-        rows.append(shared[key])
-    return Candidates(
-        model=model, choices=tuple(choices for choices, _ in rows), seconds=tuple(seconds for _, seconds in rows)
-    )
-
-
 def best_slicings(
     model: CostModel,
     space: Space,
@@ -108,14 +60,27 @@ def best_slicings(
     *,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     pins: Pins = Pins(),  # noqa: B008 (frozen)
+    memory_limit_bytes: float = float("inf"),
+    objective: str = "time",
 ) -> tuple[dict[str, Slicing], Certificate]:
     """The plan with the smallest additive cost in `space`, widened by the slicings of the `known` plans."""
     effort = Effort()
     pool = candidates(model, space, known, pins)
     plans = [rows for plan in known.values() if (rows := pool.rows(plan)) is not None]
-    solution = solve(model, pool.choices, pool.vectors, plans, settings, effort)
+    if objective == "memory":
+        solution = smallest(pool, settings, effort)
+    else:
+        solution = fastest(pool, memory_limit_bytes, plans, settings, effort)
     described = f"{space}{'; and the slicings of ' + ', '.join(known) if known else ''}"
-    return pool.slicings(solution.choice), certify(pool, solution, effort, space=described, constraints=pins.spelled)
+    limit = (f"at most {amount(memory_limit_bytes, 'B')} per device",) if memory_limit_bytes < float("inf") else ()
+    return pool.slicings(solution.choice), certify(
+        pool,
+        solution,
+        effort,
+        space=described,
+        constraints=pins.spelled + limit,
+        objective="additive_s" if objective == "time" else "memory, then additive_s",
+    )
 
 
 def certify(
@@ -125,7 +90,7 @@ def certify(
     *,
     space: str,
     constraints: tuple[str, ...],
-    objective: str = "additive_s",
+    objective: str,
 ) -> Certificate:
     gap = max(0.0, (solution.cost - solution.lower) / solution.cost) if solution.cost else 0.0
     sizes = [len(rows) for rows in pool.choices]

@@ -43,7 +43,9 @@ class Refinement:
         self.coarse = CostModel(model.graph, merged(model.cluster, axes), model.training)
         # layers that are alike and pinned alike share their elements
         keys: dict[tuple[int, int], int] = {}
-        self.kind = [keys.setdefault((alike, id(rows)), len(keys)) for alike, rows in zip(model.alike, choices, strict=True)]
+        self.kind = [
+            keys.setdefault((alike, id(rows)), len(keys)) for alike, rows in zip(model.alike, choices, strict=True)
+        ]
         self.first = {kind: node for node, kind in reversed(list(enumerate(self.kind)))}
         self.elements = {kind: self._grouped(kind, kept) for kind in self.first}
         self.bounds = Bounds(problem=self._problem())

@@ -25,7 +25,7 @@ from slicewise.search.solution import Solution
 
 OPTIMAL_GAP = 1e-9
 _PROMISING = 128  # choices per layer for a first plan
-_QUICK_PAIRS = 2e7  # table entries that are made in a few seconds
+_QUICK_PAIRS = 5e7  # table entries that are made in a few seconds
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
@@ -67,7 +67,7 @@ def solve(
     bounds = _layer_bounds(vectors)
     clock.charge("tables_s")
     kept = _within(bounds, best.cost)
-    if _pairs(model, kept) > _QUICK_PAIRS:
+    if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
         best, bounds = _refined(model, choices, vectors, kept, best, settings, clock)
         kept = _within(bounds, best.cost)
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
@@ -95,7 +95,9 @@ def _finish(
         before = sum(bounds.problem.sizes)
         bounds = bounds.restricted(left)
         effort.work = order(bounds.problem.sizes, bounds.problem.matrices).work
-        settings.progress(f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at")
+        settings.progress(
+            f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at"
+        )
         if effort.work <= _AFFORDABLE or time.perf_counter() > deadline:
             break
         if effort.work <= _LIMIT and sum(bounds.problem.sizes) > 0.97 * before:
@@ -160,16 +162,12 @@ def _within(bounds: Sequence[Floats], upper: float) -> list[Ints]:
     return [np.flatnonzero(bound <= limit) for bound in bounds]
 
 
-def _problem(
-    model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]
-) -> Problem:
+def _problem(model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]) -> Problem:
     held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
     matrices = edge_tables(model, held)
     for pair, matrix in tie_tables(model, held).items():
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
-    return Problem(
-        vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices
-    )
+    return Problem(vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices)
 
 
 def _best_known(

@@ -1,0 +1,148 @@
+"""The layer-wise paper's own assumptions (Jia et al., ICML 2018), for standing beside its tables.
+
+    t_C   compute of the largest part, as in our own model; no update, no statistics between devices
+    t_X   bytes that a device needs and does not have, over the link's full bandwidth: no latency, no contention;
+          borders of windows are part of it, and gradients take the same way back
+    t_S   gradients pushed to one parameter server per layer and weights pulled from it: 2 * replicas * weight bytes
+
+Only output dims are sliced, into equal parts, and an axis that slices nothing leaves its other devices idle: they hold
+nothing and compute nothing.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.cost.training import WEIGHT_BYTES
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes
+from slicewise.partition.layout import Slicing
+from slicewise.partition.parts import intervals
+
+
+@dataclass(frozen=True, eq=False)
+class OptCnnModel(CostModel):
+    name: str = "optcnn"
+    coarsens: ClassVar[bool] = False
+
+    def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
+        timed = super().layer_seconds(layer, choices)
+        nothing = np.zeros(len(choices))
+        return replace(
+            timed,
+            update_s=nothing,
+            halo_s=nothing,
+            reduce_s=nothing,
+            sync_s=self._server_bytes(layer, choices) / self._bandwidth(self._replicas_mask(layer, choices)),
+        )
+
+    def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+        producer = self.graph[consumer.inputs[slot]]
+        items = self._received(producer, consumer, slot, before, after)  # [tier, before, after, rank]
+        rates = np.array([1 / self._full_bandwidth(tier) for tier in range(len(items))])
+        slowest: Floats = np.tensordot(rates, items, axes=1).max(axis=-1) * self.training.item_bytes
+        return slowest * (2 if producer.name in self.graph.gradients else 1)
+
+    def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
+        choices = Choices.of([slicing], self.cluster.mesh)
+        sent = int(self._server_bytes(layer, choices)[0])
+        return replace(super().layer_cost(layer, slicing), halo_bytes=0, reduce_bytes=0, sync_bytes=sent)
+
+    def edge_cost(self, consumer: Layer, slot: int, before: Slicing, after: Slicing) -> Cost:
+        mesh = self.cluster.mesh
+        one, other = Choices.of([before], mesh), Choices.of([after], mesh)
+        producer = self.graph[consumer.inputs[slot]]
+        items = int(self._received(producer, consumer, slot, one, other).sum())
+        passes = 2 if producer.name in self.graph.gradients else 1
+        return Cost(
+            transfer_s=float(self.edge_seconds(consumer, slot, one, other)[0, 0]),
+            transfer_bytes=passes * items * self.training.item_bytes,
+        )
+
+    def _replicas_mask(self, layer: Layer, choices: Choices) -> Ints:
+        """The axes along which devices hold the same weights and work on different data."""
+        sharding = set("".join(weight.dims for weight in layer.weights))
+        return choices.axes_of([dim for dim in Dim if dim not in sharding])
+
+    def _server_bytes(self, layer: Layer, choices: Choices) -> Floats:
+        """Every replica pushes and pulls; weights that only one device holds stay there."""
+        weights = sum(weight.size for weight in layer.weights if weight.trained) * WEIGHT_BYTES
+        replicas = group_sizes(self._replicas_mask(layer, choices), choices.mesh)
+        return np.where(replicas > 1, 2.0 * replicas * weights, 0.0)
+
+    def _bandwidth(self, masks: Ints) -> Floats:
+        """Of the slowest tier that a group spans."""
+        tiers = [mask_tiers(int(mask), self) for mask in np.unique(masks)]
+        rates = np.array([self._full_bandwidth(min(held, default=len(self.cluster.tiers) - 1)) for held in tiers])
+        return rates[np.searchsorted(np.unique(masks), masks)]
+
+    def _full_bandwidth(self, tier: int) -> float:
+        return self.cluster.tiers[tier].bytes_per_s
+
+    def _received(self, producer: Layer, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+        """Items over each tier, [tier, before, after, rank]."""
+        tiers = range(len(self.cluster.tiers))
+        dims, shape = producer.dims, producer.shape
+        needed = np.ones((1, len(after), before.mesh.devices))
+        held = [np.ones((len(before), len(after), before.mesh.devices)) for _ in tiers]
+        for position, (letter, extent) in enumerate(zip(dims, shape, strict=True)):
+            wanted = self._wanted(consumer, slot, position, after)
+            needed = needed * (wanted[1] - wanted[0])[None]
+            for tier in tiers:
+                start, stop = self._own(letter, extent, before, tier)
+                common = np.minimum(stop[:, None], wanted[1]) - np.maximum(start[:, None], wanted[0])
+                held[tier] *= np.maximum(common, 0)
+        needed = needed * self._active(after, len(tiers) - 1)[None]
+        rows, outside = [], np.broadcast_to(needed, held[0].shape)
+        for tier in tiers:
+            inside = held[tier] * self._active(before, tier)[:, None] * (needed > 0)
+            rows.append(outside - inside)
+            outside = inside
+        return np.stack(rows)
+
+    def _wanted(self, consumer: Layer, slot: int, position: int, after: Choices) -> tuple[Ints, Ints]:
+        """Per choice and rank, the interval of one input dim that is read."""
+        letter, extent = consumer.input_dims[slot][position], consumer.input_shapes[slot][position]
+        if letter not in DIMS or letter not in consumer.dims:
+            whole = np.zeros((len(after), after.mesh.devices), dtype=np.int64)
+            return whole, whole + extent
+        window = consumer.windows.get(Dim(letter)) if slot == 0 else None
+        output_extent = consumer.shape[consumer.dims.index(letter)]
+        start, stop = self._own(letter, output_extent if window else extent, after, len(self.cluster.tiers) - 1)
+        if window:
+            start, stop = window.needs(start, stop)
+            start, stop = np.clip(start, 0, extent), np.clip(stop, 0, extent)
+        return start, stop
+
+    def _own(self, letter: str, extent: int, choices: Choices, tier: int) -> tuple[Ints, Ints]:
+        """Per choice and rank, the interval of a dim held by the devices that share tiers 0 .. `tier`."""
+        mesh = choices.mesh
+        masks = choices.axes_of([Dim(letter)]) if letter in DIMS else np.zeros(len(choices), dtype=np.int64)
+        occurring, index = np.unique(masks & self._outer_masks[tier], return_inverse=True)
+        parts = [intervals(extent, axes_in(int(mask)), mesh) for mask in occurring]
+        return np.stack([start for start, _ in parts])[index], np.stack([stop for _, stop in parts])[index]
+
+    def _active(self, choices: Choices, tier: int) -> Floats:
+        """Whether a rank's neighbours up to `tier` work at all: the first along every axis that slices nothing."""
+        mesh = choices.mesh
+        idle = ~choices.axes_of(Dim) & self._outer_masks[tier]
+        others = mesh.coordinates > 0
+        bits = 1 << np.arange(len(mesh.axes), dtype=np.int64)
+        return ((idle[:, None] & (others @ bits)[None, :]) == 0).astype(float)
+
+    @cached_property
+    def _outer_masks(self) -> list[int]:
+        axes = self.cluster.mesh.axes
+        return [
+            sum(1 << number for number, axis in enumerate(axes) if axis.tier <= tier)
+            for tier in range(len(self.cluster.tiers))
+        ]
+
+
+def mask_tiers(mask: int, model: CostModel) -> set[int]:
+    return {model.cluster.mesh.axes[axis].tier for axis in axes_in(mask)}

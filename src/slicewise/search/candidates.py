@@ -1,0 +1,69 @@
+"""Every slicing that a search may choose, and what each costs by itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.partition.choices import Choices, Floats, Ints
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import Space, legal_choices
+from slicewise.search.pins import Pins
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Every slicing that a search may choose, per layer, and what each costs by itself."""
+
+    model: CostModel
+    choices: tuple[Choices, ...]
+    seconds: tuple[LayerSeconds, ...]
+
+    @property
+    def vectors(self) -> list[Floats]:
+        return [row.total_s for row in self.seconds]
+
+    def rows(self, plan: Mapping[str, Slicing]) -> list[int] | None:
+        """A plan as positions among the choices; None where it uses one that is not there."""
+        found = [rows.find(plan[layer.name]) for layer, rows in zip(self.model.graph, self.choices, strict=True)]
+        return None if None in found else [row for row in found if row is not None]
+
+    def rows_kept(self, kept: Sequence[Ints]) -> "Candidates":
+        """Only these choices of every layer."""
+        shared: dict[tuple[int, bytes], tuple[Choices, LayerSeconds]] = {}
+        pairs = []
+        for rows, seconds, keep in zip(self.choices, self.seconds, kept, strict=True):
+            key = (id(rows), keep.tobytes())
+            if key not in shared:  # layers that are alike go on sharing their choices
+                shared[key] = rows.rows(keep), seconds.rows(keep)
+            pairs.append(shared[key])
+        return Candidates(
+            model=self.model, choices=tuple(rows for rows, _ in pairs), seconds=tuple(rows for _, rows in pairs)
+        )
+
+    def slicings(self, choice: Sequence[int]) -> dict[str, Slicing]:
+        return {layer.name: rows[row] for layer, rows, row in zip(self.model.graph, self.choices, choice, strict=True)}
+
+    def memory(self, choice: Sequence[int]) -> tuple[int, int]:
+        """Bytes kept, and the peak: with what the hungriest layer needs while it runs."""
+        picked = list(zip(self.seconds, choice, strict=True))
+        kept = sum(int(row.memory_bytes[a]) for row, a in picked)
+        return kept, kept + max(int(row.transient_bytes[a]) for row, a in picked)
+
+
+def candidates(model: CostModel, space: Space, known: Mapping[str, Mapping[str, Slicing]], pins: Pins) -> Candidates:
+    """The legal slicings in `space` and those of the `known` plans, less what is pinned away. Equal layers are priced once."""
+    planned: dict[int, list[Slicing]] = {}
+    for layer, alike in zip(model.graph, model.alike, strict=True):
+        planned.setdefault(alike, []).extend(plan[layer.name] for plan in known.values())
+    shared: dict[object, tuple[Choices, LayerSeconds]] = {}
+    rows = []
+    for layer, alike in zip(model.graph, model.alike, strict=True):
+        key = (alike, pins.of(layer))
+        if key not in shared:
+            choices = legal_choices(layer, model.cluster.mesh, space).including(planned[alike])
+            choices = pins.restrict(layer, choices)
+            shared[key] = choices, model.layer_seconds(layer, choices)
+        rows.append(shared[key])
+    return Candidates(
+        model=model, choices=tuple(choices for choices, _ in rows), seconds=tuple(seconds for _, seconds in rows)
+    )

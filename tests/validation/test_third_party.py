@@ -1,0 +1,67 @@
+"""Networks that nobody here wrote: captured without opaque layers in the trunk, and planned on four devices."""
+
+import warnings
+
+import pytest
+import torch
+
+import slicewise as sw
+from slicewise.graph.capture import OpaqueLayerWarning, capture
+from slicewise.graph.dims import SPACE, Dim
+from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.legal import sliceable_dims
+from tests.third_party import NETWORKS
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, LayerGraph]:
+    """Captured once; what is opaque is told by the graph."""
+    captured = {}
+    for name, network in NETWORKS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OpaqueLayerWarning)
+            captured[name] = capture(network.build(), torch.zeros(2, *network.shape), name=name)
+    return captured
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_only_what_is_listed_is_opaque(name: str, graphs: dict[str, LayerGraph]) -> None:
+    opaque = {layer.options["op"].split(".")[1] for layer in graphs[name] if layer.kind is Kind.OPAQUE}
+    assert opaque == NETWORKS[name].opaque
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_layer_that_samples_pass_through_can_be_sliced_by_sample(
+    name: str, graphs: dict[str, LayerGraph]
+) -> None:
+    whole = [layer.name for layer in graphs[name] if Dim.N not in sliceable_dims(layer) and not _apart(layer)]
+    assert whole == []
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_convolution_pool_and_norm_over_space_can_be_sliced_by_space(
+    name: str, graphs: dict[str, LayerGraph]
+) -> None:
+    kinds = (Kind.CONV, Kind.POOL, Kind.PAD, Kind.NORM, Kind.REDUCE)
+    spatial = [layer for layer in graphs[name] if layer.kind in kinds and set("HW") <= set(layer.input_dims[0])]
+    assert len(spatial) > 3
+    assert [layer.name for layer in spatial if not sliceable_dims(layer) & set(SPACE)] == []
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weights_are_the_models_own(name: str, graphs: dict[str, LayerGraph]) -> None:
+    shapes = {key: tuple(value.shape) for key, value in NETWORKS[name].build().named_parameters()}
+    assert all(shapes[weight.name] == weight.shape for weight in graphs[name].weights)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_is_planned_on_four_devices(name: str, graphs: dict[str, LayerGraph]) -> None:
+    plan = sw.plan(graphs[name], "p100-4x4", devices=4, batch=8)
+    assert plan.devices == 4
+    assert set(plan.slicings) == {layer.name for layer in graphs[name]}
+
+
+def _apart(layer: Layer) -> bool:
+    """Made of weights alone, or listed as opaque, or a fork of such."""
+    return layer.kind in (Kind.DERIVED, Kind.OPAQUE) or "N" not in layer.dims + "".join(layer.input_dims)
