@@ -7,7 +7,7 @@ from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
-from slicewise.cost.training import Training
+from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
@@ -35,7 +35,7 @@ def plan(
     space: Space = Space(),  # noqa: B008 (frozen)
     search: str = "elimination",
     cost: str = "analytic",
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: Training = PLAIN,
     objective: str = "time",
     memory_limit_bytes: float | None = None,
     fix: Sequence[str] = (),
@@ -83,7 +83,7 @@ def pareto(
     batch: int | None = None,
     devices: int | None = None,
     space: Space = Space(),  # noqa: B008 (frozen)
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: Training = PLAIN,
     fix: Sequence[str] = (),
     forbid: Sequence[str] = (),
     progress: Progress = lambda _: None,
@@ -105,7 +105,7 @@ def baseline_plan(
     strategy: str,
     *,
     batch: int,
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: Training = PLAIN,
     cost: str = "analytic",
 ) -> Plan:
     """The plan of a strategy that needs no search: data, filter, spatial or owt."""

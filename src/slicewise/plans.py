@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.training import Training
+from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
@@ -31,7 +31,7 @@ class Plan:
     cluster: str
     devices: int
     batch: int
-    training: Training = Training()
+    training: Training = PLAIN
     cost_model: str = "analytic"
     input_shape: tuple[int, ...] | None = None  # of one sample
     slicings: Mapping[str, Slicing]

@@ -47,7 +47,8 @@ def size(text: str) -> float:
     if not match:
         raise argparse.ArgumentTypeError(f"must look like 8GiB, 16GB or a number of bytes (got {text!r})")
     number, prefix, binary = match.groups()
-    return float(number) * (1024 if binary else 1000) ** " kMGT".index(prefix or " ")
+    scale: float = (1024 if binary else 1000) ** " kMGT".index(prefix or " ")
+    return float(number) * scale
 
 
 def duration(text: str) -> float:

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
     add_json,
@@ -75,8 +75,13 @@ def main(options: argparse.Namespace) -> int:
     batch = options.batch or 32 * cluster.devices
     graph = load_graph(options.model, options.input)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
-    request = {"batch": batch, "training": training_of(options)}
-    search = {"space": _space(options), "fix": options.fix, "forbid": options.forbid, "progress": patient(progress)}
+    request: dict[str, Any] = {"batch": batch, "training": training_of(options)}
+    search: dict[str, Any] = {
+        "space": _space(options),
+        "fix": options.fix,
+        "forbid": options.forbid,
+        "progress": patient(progress),
+    }
     if options.pareto:
         return _show_pareto(pareto(graph, cluster, **request, **search), options.json)
     if options.strategy == "layerwise":

@@ -26,7 +26,7 @@ def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: i
     for letter, extent in zip(layer.input_dims[0], layer.input_shapes[0], strict=True):
         dim = Dim(letter) if letter in DIMS else None
         masks: Ints = choices.axes_of([dim]) if dim else np.zeros(rows, dtype=np.int64)
-        if dim in layer.windows:
+        if dim is not None and dim in layer.windows:
             output_extent = layer.shape[layer.dims.index(letter)]
             occurring, index = np.unique(masks, return_inverse=True)
             tables = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.training import WEIGHT_BYTES, Training
+from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.choices import Choices, Floats, Ints
@@ -79,7 +79,7 @@ class AnalyticCompute:
     """
 
     cluster: Cluster
-    training: Training = Training()
+    training: Training = PLAIN
 
     def forward_s(self, layer: Layer, part: Shard) -> Floats:
         if layer.kind in FREE:

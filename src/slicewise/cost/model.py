@@ -16,7 +16,7 @@ from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.compute import FREE, AnalyticCompute, Shard, shards
 from slicewise.cost.network import Network
-from slicewise.cost.training import WEIGHT_BYTES, Training
+from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.transitions import transition_seconds
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
@@ -55,7 +55,7 @@ class CostModel:
 
     graph: LayerGraph
     cluster: Cluster
-    training: Training = Training()
+    training: Training = PLAIN
     name: str = "analytic"
     coarsens: ClassVar[bool] = True  # whether merging inner axes gives a lower bound (search/coarse.py)
 
@@ -178,9 +178,8 @@ class CostModel:
         ranks = group_sizes(axes, choices.mesh)
         items = 2 * np.ones(len(choices))
         for letter, size in zip(layer.dims, layer.statistics_shape, strict=True):
-            if letter in DIMS and letter not in layer.statistics:
-                size = -(-size // choices.degrees(Dim(letter)))
-            items *= size
+            sliced = letter in DIMS and letter not in layer.statistics
+            items *= -(-size // choices.degrees(Dim(letter))) if sliced else size
         gather, reduce = self.network.all_gather_lines, self.network.all_reduce_lines
         message = items * _STATISTICS_BYTES
         seconds = gather.latency_s[axes] + gather.s_per_byte[axes] * message * ranks

@@ -133,7 +133,8 @@ class OptCnnModel(CostModel):
         idle = ~choices.axes_of(Dim) & self._outer_masks[tier]
         others = mesh.coordinates > 0
         bits = 1 << np.arange(len(mesh.axes), dtype=np.int64)
-        return ((idle[:, None] & (others @ bits)[None, :]) == 0).astype(float)
+        active: Floats = ((idle[:, None] & (others @ bits)[None, :]) == 0).astype(float)
+        return active
 
     @cached_property
     def _outer_masks(self) -> list[int]:

@@ -37,3 +37,6 @@ class Training:
     def state_items(self) -> int:
         """Items that the optimizer keeps per weight."""
         return OPTIMIZER_STATE[self.optimizer]
+
+
+PLAIN = Training()

@@ -31,7 +31,8 @@ def transition_seconds(
     if not shape:  # a number: nothing to slice, only to sum
         reduced = source.partial[:, None] & ~target.partial
         lines = network.all_reduce_lines
-        return lines.latency_s[reduced] + lines.s_per_byte[reduced] * item_bytes
+        summed_s: Floats = lines.latency_s[reduced] + lines.s_per_byte[reduced] * item_bytes
+        return summed_s
     pairs = _Pairs(shape, source, target, network, item_bytes)
     height = max(1, _PAIRS_AT_ONCE // max(1, len(target)))
     seconds = np.empty((len(source), len(target)))
@@ -85,11 +86,12 @@ class _Pairs:
         """Per dim one packed number: bits 0-3 count dims that differ, 4-7 those not held, 8-11 those that differ and
         are no gather (outermost axes kept, even parts); from bit 12 on the axes crossed, which no two dims share."""
 
-        def code(dim: int, one: Ints, other: Ints) -> Ints:
+        def code(dim: int, one: Ints, other: Ints) -> NDArray[np.int32]:
             differs = one != other
             even = self.shape[dim] % group_sizes(one, self.network.cluster.mesh) == 0
             code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
-            return (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
+            packed: NDArray[np.int32] = (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
+            return packed
 
         return _Halves.of(self.source, self.target, code, np.add)
 
@@ -134,7 +136,7 @@ class _Pairs:
         rate = self.network.all_to_all_s_per_byte(0)
         if self._terms is None:
             return (self._needed_bytes * rate)[None, :]
-        return self._needed_bytes * rate * group_sizes(self._terms.summed, self.network.cluster.mesh)
+        return self._needed_bytes * rate * group_sizes(self._terms.summed.astype(np.int64), self.network.cluster.mesh)
 
     @cached_property
     def _outer(self) -> list[int]:
@@ -157,7 +159,8 @@ class _Pairs:
 
     def _items(self, layouts: Layouts) -> Floats:
         parts = [self._part(dim, layouts.by_dim[:, dim]) for dim in range(len(self.shape))]
-        return np.prod(np.array(parts, dtype=float), axis=0)
+        items: Floats = np.prod(np.array(parts, dtype=float), axis=0)
+        return items
 
     def _part(self, dim: int, masks: Ints) -> Ints:
         return -(-self.shape[dim] // group_sizes(masks, self.network.cluster.mesh))

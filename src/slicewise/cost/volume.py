@@ -6,8 +6,17 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.exchange import received
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
-from slicewise.partition.layout import REPLICATE, LayerLayouts, Layout, Shard, Slicing, layouts, partial_axes
-from slicewise.partition.layout import replace_axes, statistics_axes
+from slicewise.partition.layout import (
+    REPLICATE,
+    LayerLayouts,
+    Layout,
+    Shard,
+    Slicing,
+    layouts,
+    partial_axes,
+    replace_axes,
+    statistics_axes,
+)
 from slicewise.partition.parts import boxes, held_items
 from slicewise.partition.steps import Op, Step, steps
 

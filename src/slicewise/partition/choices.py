@@ -1,7 +1,7 @@
 """Many slicings of one layer at once: one row each, one column per mesh axis.
 
-Planning looks at thousands of slicings per layer, so everything about them is an array over the rows. A set of mesh axes
-is a bit mask: axis k is bit k, so the outermost axes are the lowest bits.
+Planning looks at thousands of slicings per layer, so everything about them is an array over the rows. A set of mesh
+axes is a bit mask: axis k is bit k, so the outermost axes are the lowest bits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -128,7 +128,7 @@ class Layouts:
         for dims in (range(min(2, self.by_dim.shape[1])), range(2, self.by_dim.shape[1])):
             if dims:
                 _, first, index = np.unique(self._keys(dims), return_index=True, return_inverse=True)
-                halves.append((tuple(dims), self.by_dim[np.ix_(first, dims)], index))
+                halves.append((tuple(dims), self.by_dim[first][:, dims.start : dims.stop], index))
         return halves
 
     @cached_property

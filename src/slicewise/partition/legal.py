@@ -34,8 +34,8 @@ class Space:
 
     def __str__(self) -> str:
         return (
-            f"every mesh axis to {'a dim' if self.reductions else 'an output dim'} or nothing, canonical order, at most "
-            f"{self.dims_per_layer} dims per layer and {self.dims_per_tier} per tier"
+            f"every mesh axis to {'a dim' if self.reductions else 'an output dim'} or nothing, canonical order, "
+            f"at most {self.dims_per_layer} dims per layer and {self.dims_per_tier} per tier"
             f"{'' if self.uneven else ', equal parts'}"
         )
 

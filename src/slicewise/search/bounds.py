@@ -1,6 +1,6 @@
 """Lower bounds by message passing: how cheap can any plan be that uses a given choice?
 
-Sequential tree-reweighted message passing (TRW-S, Kolmogorov 2006). Each edge carries a message to either end; a message
+Sequential tree-reweighted message passing (TRW-S, Kolmogorov 2006). Each edge carries a message to either end; it
 moves cost from one node's choices to another's without changing what any plan costs. A pass visits the nodes in order,
 adds up what each choice of a node would cost by all that is known (`theta`), and passes an equal share on along every
 edge ahead; then the same backwards. On a chain two passes make every bound exact; with cycles bounds only rise, and

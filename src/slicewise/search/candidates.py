@@ -51,7 +51,7 @@ class Candidates:
 
 
 def candidates(model: CostModel, space: Space, known: Mapping[str, Mapping[str, Slicing]], pins: Pins) -> Candidates:
-    """The legal slicings in `space` and those of the `known` plans, less what is pinned away. Equal layers are priced once."""
+    """The legal slicings in `space` and those of the `known` plans, as the pins allow; equal layers are priced once."""
     planned: dict[int, list[Slicing]] = {}
     for layer, alike in zip(model.graph, model.alike, strict=True):
         planned.setdefault(alike, []).extend(plan[layer.name] for plan in known.values())

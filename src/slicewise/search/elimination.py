@@ -18,7 +18,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.search.problem import Floats, Problem
+from slicewise.partition.choices import Floats
+from slicewise.search.problem import Problem
 from slicewise.search.solution import Solution
 
 _BLOCK_ITEMS = 4_000_000

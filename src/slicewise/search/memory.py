@@ -31,8 +31,8 @@ def fastest(
     needs = pool.memory(best.choice)[1]
     if needs > limit_bytes:
         raise InfeasibleError(
-            f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} more "
-            f"than the limit of {amount(limit_bytes, 'B')}"
+            f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} "
+            f"more than the limit of {amount(limit_bytes, 'B')}"
         )
     transient = max(int(row.transient_bytes.min()) for row in pool.seconds)
     lower = free.lower

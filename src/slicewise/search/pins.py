@@ -91,6 +91,7 @@ class Pins:
             pins = ", ".join([f"--fix {pin}" for pin in fixed] + [f"--forbid {pin}" for pin in forbidden])
             dims = [dim.value for dim in Dim if (degrees[dim] > 1).any()]
             raise InfeasibleError(
-                f"{layer.name}: no legal slicing is left under {pins}; it can be sliced along {', '.join(dims) or 'nothing'}"
+                f"{layer.name}: no legal slicing is left under {pins}; it can be sliced along "
+                f"{', '.join(dims) or 'nothing'}"
             )
         return choices.rows(np.flatnonzero(allowed))

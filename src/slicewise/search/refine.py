@@ -1,9 +1,9 @@
 """From groups of slicings to slicings, only where it matters.
 
-Every layer's choices start as groups on a machine with its inner axes merged (search/coarse.py). Bounds then tell which
-groups a good plan could use: those are split into their members, priced exactly among each other and by the coarse bound
-against groups; the others stay as they are until the rising bounds rule them out. The lower bound approaches the optimum
-while most slicings are never looked at one by one.
+Every layer's choices start as groups on a machine with its inner axes merged (search/coarse.py). Bounds then tell
+which groups a good plan could use: those are split into their members, priced exactly among each other and by the
+coarse bound against groups; the others stay as they are until the rising bounds rule them out. The lower bound
+approaches the optimum while most slicings are never looked at one by one.
 """
 
 from collections.abc import Sequence
