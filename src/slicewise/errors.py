@@ -8,6 +8,7 @@
     │   ├── SlicingError      a slicing that is not legal for its layer
     │   └── PlanError         a plan that does not match model, world or batch
     ├── InfeasibleError       the answer is no: exit code 1
+    │   └── MemoryLimitError  no plan fits the devices' memory
     └── RankError             a rank of a distributed run failed: exit code 3
 
 Every message says what is wrong, with which value, and what would work.
@@ -51,6 +52,10 @@ class PlanError(RequestError):
 
 class InfeasibleError(SlicewiseError):
     exit_code = 1
+
+
+class MemoryLimitError(InfeasibleError):
+    pass
 
 
 class RankError(SlicewiseError):

@@ -8,14 +8,14 @@ from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import InfeasibleError, RequestError, UnknownName
+from slicewise.errors import InfeasibleError, MemoryLimitError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.plans import Plan
 from slicewise.search.baselines import BASELINES
 from slicewise.search.candidates import candidates
-from slicewise.search.memory import frontier
+from slicewise.search.memory import frontier, smallest_peak
 from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.registry import search_named
@@ -63,7 +63,7 @@ def plan(
         slicings, certificate = best_slicings(
             model, space, found, settings=settings, pins=pins, memory_limit_bytes=limit, objective=objective
         )
-    except InfeasibleError as error:
+    except MemoryLimitError as error:
         raise InfeasibleError(f"{error}{_remedies(model, limit)}") from error
     baselines: dict[str, dict[str, object]] = {}
     for name, chosen in found.items():
@@ -138,35 +138,30 @@ def _model(
 
 
 def _remedies(model: CostModel, limit: float) -> str:
-    """What would fit: each tried, with every layer keeping as little as it can."""
-    tried = {
-        "--recompute": (model.graph, model.cluster, replace(model.training, recompute=True)),
-        f"--devices {2 * model.cluster.devices}": _grown(model),
-        f"--batch {model.graph.batch // 2}": (
-            model.graph.with_batch(max(1, model.graph.batch // 2)),
-            model.cluster,
-            model.training,
-        ),
-        "--optimizer sgd": (model.graph, model.cluster, replace(model.training, optimizer="sgd")),
-    }
+    """What would fit, each change by itself."""
+    graph, cluster, training = model.graph, model.cluster, model.training
     told = []
-    for name, request in tried.items():
-        if request is None:
-            continue
-        graph, cluster, training = request
-        if (graph, cluster, training) == (model.graph, model.cluster, model.training):
-            continue
-        pool = candidates(CostModel(graph, cluster, training), Space(), {}, Pins())
-        needs = pool.memory([int(row.memory_bytes.argmin()) for row in pool.seconds])[1]
-        told.append(f"{name} would {'fit' if needs <= limit else 'not'} ({amount(needs, 'B')})")
-    return "; " + "; ".join(told) if told else ""
-
-
-def _grown(model: CostModel) -> tuple[LayerGraph, Cluster, Training] | None:
-    try:
-        return model.graph, model.cluster.with_devices(2 * model.cluster.devices), model.training
-    except RequestError:
-        return None
+    changes: dict[str, list[tuple[str, CostModel]]] = {
+        "recompute": [("--recompute", CostModel(graph, cluster, replace(training, recompute=True)))],
+        "devices": [
+            (f"--devices {devices}", CostModel(graph, cluster.with_devices(devices), training))
+            for devices in (cluster.devices << power for power in (1, 2, 3, 4))
+        ],
+        "batch": [
+            (f"--batch {batch}", CostModel(graph.with_batch(batch), cluster, training))
+            for batch in (graph.batch >> power for power in (1, 2, 3, 4))
+            if batch
+        ],
+    }
+    for tried in changes.values():
+        for option, changed in tried:
+            _, peak = smallest_peak(candidates(changed, Space(), {}, Pins()))
+            if peak <= limit:
+                told.append(f"{option} ({amount(peak, 'B')})")
+                break
+    return (
+        f"; would fit: {', '.join(told)}" if told else "; nor with --recompute, 16 times the devices or 1/16 the batch"
+    )
 
 
 def describe(

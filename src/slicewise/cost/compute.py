@@ -12,6 +12,8 @@ from slicewise.partition.choices import Choices, Floats, Ints
 
 PRODUCTS = (Kind.CONV, Kind.LINEAR)  # layers that are matrix products
 FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP)  # nothing is computed or copied
+# layers whose backward needs what they read, as they read it: gathered, if that is what their slicing wants
+KEEPS_INPUT = (*PRODUCTS, Kind.NORM, Kind.POOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,13 @@ import numpy as np
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import FREE, AnalyticCompute, Shard, shards
+from slicewise.cost.compute import FREE, KEEPS_INPUT, AnalyticCompute, Shard, shards
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.transitions import transition_seconds
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Layer
+from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
@@ -158,19 +158,45 @@ class CostModel:
         return seconds if source_index is None else seconds[source_index]
 
     def _memory_bytes(self, layer: Layer, part: Shard) -> Ints:
-        """Weights, their gradients and optimizer state; the output kept for backward.
+        """Weights, their gradients and optimizer state; what autograd keeps for backward.
 
-        In-place and copy-free layers keep none, recomputed ones neither. A narrow dtype adds a copy of the weights.
+        A narrow dtype adds a copy of the weights; what is recomputed is not kept.
         """
         training = self.training
-        copies = 1 if training.item_bytes < WEIGHT_BYTES else 0
+        copies = training.item_bytes if training.item_bytes < WEIGHT_BYTES else 0
         kept = np.zeros_like(part.output)
         for weight, items in zip(layer.weights, part.weights, strict=True):
-            per_item = WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1)
-            kept = kept + items * (per_item + copies * training.item_bytes)
-        if layer.options.get("in_place") or layer.kind in FREE or self.compute.recomputes(layer):
+            kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
+        if layer.name not in self.graph.gradients or self.compute.recomputes(layer):
             return kept
-        return kept + part.output * training.item_bytes
+        if layer.kind in KEEPS_INPUT:
+            kept = kept + part.inputs[0] * training.item_bytes
+        elif layer.name in self._keeps_output:
+            kept = kept + part.output * training.item_bytes
+        return kept
+
+    @cached_property
+    def _keeps_output(self) -> frozenset[str]:
+        """Functions of one input whose output no reader keeps as its own input: backward needs it all the same."""
+        readers: dict[str, list[Layer]] = {}
+        for layer in self.graph:
+            for source in layer.inputs:
+                readers.setdefault(source, []).append(layer)
+
+        def kept(name: str) -> bool:
+            return any(
+                kept(reader.name) if reader.kind in FREE else reader.kind in KEEPS_INPUT
+                for reader in readers.get(name, [])
+            )
+
+        return frozenset(
+            layer.name
+            for layer in self.graph
+            if layer.kind is Kind.ELEMENTWISE
+            and len(layer.inputs) == 1
+            and not layer.options.get("in_place")
+            and not kept(layer.name)
+        )
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:
         """A norm's mean and deviation are gathered forward; backward sums two such vectors."""
@@ -208,7 +234,7 @@ class CostModel:
             tuple(layer.windows.items()),
             layer.groups,
             layer.statistics,
-            bool(layer.options.get("in_place")),
+            layer.name in self._keeps_output,
             layer.name in self.graph.gradients,
             self.wants_input_gradient(layer),
         )

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from slicewise.errors import InfeasibleError
+from slicewise.cost.model import LayerSeconds
+from slicewise.errors import MemoryLimitError
 from slicewise.partition.choices import Floats
 from slicewise.search.candidates import Candidates
 from slicewise.search.solution import Solution
@@ -30,38 +31,60 @@ def fastest(
     best = smallest(pool, settings, effort)
     needs = pool.memory(best.choice)[1]
     if needs > limit_bytes:
-        raise InfeasibleError(
+        raise MemoryLimitError(
             f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} "
             f"more than the limit of {amount(limit_bytes, 'B')}"
         )
-    transient = max(int(row.transient_bytes.min()) for row in pool.seconds)
-    lower = free.lower
-    cheap = free
+    at_least = max(int(row.transient_bytes.min()) for row in pool.seconds)  # some layer needs that while it runs
+    lower, cheap = free.lower, free
     for _ in range(_PRICES):
-        # the price at which the two plans in hand would cost the same: the next vertex lies between them
+        # the price at which the two plans in hand would cost the same: the next corner lies between them
         saved = pool.memory(cheap.choice)[0] - pool.memory(best.choice)[0]
         if saved <= 0:
             break
         price = (best.cost - cheap.cost) / saved
         found = _at_price(pool, price, [cheap.choice, best.choice], settings, effort)
-        lower = max(lower, found.lower - price * (limit_bytes - transient))
+        lower = max(lower, found.lower - price * (limit_bytes - at_least))
         timed = replace(found, cost=_seconds(pool, found.choice))
         if timed.choice in (cheap.choice, best.choice):
             break
-        if pool.memory(timed.choice)[1] <= limit_bytes:
+        if pool.memory(timed.choice)[1] > limit_bytes:
+            cheap = timed
+        elif timed.cost < best.cost:
             best = timed
         else:
-            cheap = timed
+            break
     return replace(best, lower=min(lower, best.cost))
 
 
 def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:
-    """The fastest among the plans that keep the fewest bytes: each layer keeps its fewest, whatever the others do."""
-    kept = [np.flatnonzero(row.memory_bytes == row.memory_bytes.min()) for row in pool.seconds]
+    """The fastest among the plans with the smallest peak.
+
+    Layers do not share memory: below any level of what a layer may need while it runs, each keeps its fewest bytes.
+    """
+    level, _ = smallest_peak(pool)
+    kept = [
+        np.flatnonzero((row.transient_bytes <= level) & (row.memory_bytes == _least(row, level)))
+        for row in pool.seconds
+    ]
     held = pool.rows_kept(kept)
     found = solve(pool.model, held.choices, held.vectors, [], settings, effort)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
     return replace(found, choice=choice)
+
+
+def smallest_peak(pool: Candidates) -> tuple[int, int]:
+    """What a layer may need while it runs in the plan with the smallest peak, and that peak."""
+    levels = np.unique(np.concatenate([row.transient_bytes for row in pool.seconds]))
+    levels = levels[levels >= max(int(row.transient_bytes.min()) for row in pool.seconds)]
+    peaks = [int(level) + sum(_least(row, level) for row in pool.seconds) for level in levels]
+    best = int(np.argmin(peaks))
+    return int(levels[best]), peaks[best]
+
+
+def _least(row: LayerSeconds, level: int) -> int:
+    """The fewest bytes that a layer can keep where it may need `level` while it runs."""
+    return int(row.memory_bytes[row.transient_bytes <= level].min())
 
 
 def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Settings, points: int = 9) -> list[Solution]:
@@ -84,7 +107,7 @@ def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Setting
     return [
         plan
         for number, plan in enumerate(ordered)
-        if all(pool.memory(plan.choice)[0] < pool.memory(faster.choice)[0] for faster in ordered[:number])
+        if all(pool.memory(plan.choice)[1] < pool.memory(faster.choice)[1] for faster in ordered[:number])
     ]
 
 
