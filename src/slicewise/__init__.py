@@ -13,6 +13,7 @@ from slicewise import version
 
 if TYPE_CHECKING:
     from slicewise.cluster.cluster import load_cluster
+    from slicewise.cost.training import Training
     from slicewise.errors import SlicewiseError
     from slicewise.graph.capture import capture
     from slicewise.graph.layer_graph import LayerGraph
@@ -28,6 +29,7 @@ _HOMES = {
     "LayerGraph": "slicewise.graph.layer_graph",
     "Plan": "slicewise.plans",
     "SlicewiseError": "slicewise.errors",
+    "Training": "slicewise.cost.training",
     "capture": "slicewise.graph.capture",
     "load_cluster": "slicewise.cluster.cluster",
     "load_graph": "slicewise.graph.sources",
@@ -39,6 +41,7 @@ __all__ = [
     "LayerGraph",
     "Plan",
     "SlicewiseError",
+    "Training",
     "__version__",
     "capture",
     "load_cluster",

@@ -16,6 +16,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_slicings
+from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
 
 
@@ -77,6 +78,21 @@ def compare(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], m
         gradient=largest((gradients[name] - gradient) / scale for name, gradient in truth.items()),
         state=largest((whole(held[name]) - value) / (1 + value.abs().max()) for name, value in statistics.items()),
     )
+
+
+def counted_bytes(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], mesh: Mesh) -> int:
+    """What all ranks send in one step."""
+    net = SlicedModule(copy.deepcopy(model), graph, slicings, mesh)
+    share = graph.batch // mesh.devices if net.local_samples else graph.batch
+    x = torch.randn(share, *graph.inputs[0].shape[1:])
+    net(x)  # groups are made on first use
+    with CountCollectives() as counted:
+        output = net(x)
+        output = output if net.local_samples else output.to_local()
+        output.sum().backward()
+    total = torch.tensor([counted.sent_bytes], dtype=torch.float64)
+    dist.all_reduce(total)
+    return round(total.item())
 
 
 def weighted(outputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Tensor:

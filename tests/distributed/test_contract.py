@@ -298,7 +298,6 @@ def _refusal(devices: int, layer: str) -> str:
         cluster="none",
         devices=devices,
         batch=4,
-        dtype="fp32",
         axes={f"local{axis}": 2 for axis in range(devices // 2)},
         slicings=dict.fromkeys(names, slicing),
     )

@@ -11,7 +11,6 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
-from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import AlexNet, UNet3d
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import Slicing
@@ -19,7 +18,7 @@ from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
 from slicewise.search.planner import baseline_slicings
-from tests.distributed.comparing import compare, random_slicings
+from tests.distributed.comparing import compare, counted_bytes, random_slicings
 from tests.distributed.world import World
 
 TOLERANCE = 1e-10
@@ -144,22 +143,8 @@ def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
         plans |= baseline_slicings(costs)[0]
         for label, slicings in plans.items():
             predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
-            pairs.append((label, predicted, _count(model, graph.batch, slicings, cluster.mesh, graph)))
+            pairs.append((label, predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
-
-
-def _count(model: nn.Module, batch: int, slicings: dict[str, Slicing], mesh: Mesh, graph: LayerGraph) -> int:
-    net = SlicedModule(copy.deepcopy(model), graph, slicings, mesh)
-    share = batch // mesh.devices if net.local_samples else batch
-    x = torch.randn(share, *graph.inputs[0].shape[1:])
-    net(x)  # groups are made on first use
-    with CountCollectives() as counted:
-        output = net(x)
-        output = output if net.local_samples else output.to_local()
-        output.sum().backward()
-    total = torch.tensor([counted.sent_bytes], dtype=torch.float64)
-    dist.all_reduce(total)
-    return round(total.item())
 
 
 def _trained(accumulate: bool) -> tuple[nn.Module, SlicedModule]:

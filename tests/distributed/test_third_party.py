@@ -4,13 +4,16 @@ import pytest
 import torch
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_slicings
-from tests.distributed.comparing import compare, random_slicings
+from tests.builders import machine
+from tests.distributed.comparing import compare, counted_bytes, random_slicings
 from tests.distributed.world import World
 from tests.third_party import NETWORKS
 
@@ -24,6 +27,26 @@ def test_third_party_networks_equal_one_device_under_a_spatial_and_random_plans(
     name: str, batch: int, pair: World
 ) -> None:
     assert pair.run(_differences, name, batch, 2) == []
+
+
+@pytest.mark.parametrize("name", [name for name in EXECUTED if name != "BiT"])
+def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
+    for label, predicted, counted in pair.run(_bytes, name):
+        assert counted == predicted, label
+
+
+def _bytes(name: str) -> list[tuple[str, int, int]]:
+    cluster = machine(2)
+    model = NETWORKS[name].build()
+    pairs = []
+    for batch in (4, 3):
+        graph = capture(model, torch.zeros(2, *NETWORKS[name].shape), name=name).with_batch(batch)
+        costs = CostModel(graph, cluster)
+        plans = {"spatial": _spatial_slicings(graph, cluster.mesh), "random": random_slicings(graph, cluster.mesh, 0)}
+        for label, slicings in plans.items():
+            predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
+            pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
+    return pairs
 
 
 def _differences(name: str, batch: int, seeds: int) -> list[str]:

@@ -7,6 +7,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -44,7 +45,7 @@ class World:
             for ready in wait(list(waiting), timeout=1.0):
                 assert isinstance(ready, Connection)
                 rank = waiting[ready]
-                answers[rank] = ready.recv()
+                answers[rank] = self._answer(ready)
                 if answers[rank][0]:  # the others may wait for this rank for ever
                     deadline_s = min(deadline_s, time.monotonic() + GRACE_S)
         errors = [f"rank {rank}:\n{text}" for rank, (failed, text) in answers.items() if failed]
@@ -55,9 +56,18 @@ class World:
             raise AssertionError("\n".join(errors))
         return answers[0][1]
 
+    def _answer(self, pipe: Connection) -> tuple[bool, Any]:
+        try:
+            answer: tuple[bool, Any] = pipe.recv()
+            return answer
+        except EOFError:
+            self.broken = True
+            return True, "the rank has ended"
+
     def close(self) -> None:
         for pipe in self._pipes:
-            pipe.send(None)
+            with suppress(BrokenPipeError):
+                pipe.send(None)
         for process in self._processes:
             process.join(0.1 if self.broken else 10)
             if process.is_alive():

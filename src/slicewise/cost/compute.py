@@ -88,22 +88,20 @@ class AnalyticCompute:
             return np.zeros(part.output.shape)
         return self._kernel_s(layer, part, "")
 
-    def backward_s(self, layer: Layer, part: Shard, input_gradient: bool) -> Floats:
-        """A product has two, for input and weight, each as many FLOPs as forward; other layers make one pass."""
+    def backward_s(self, layer: Layer, part: Shard, passes: int) -> Floats:
+        """`passes` like forward, one per operand that wants a gradient; recomputed layers run forward once more."""
         if layer.kind in FREE:
             return np.zeros(part.output.shape)
-        passes = int(bool(layer.weights)) + int(input_gradient)
-        if layer.kind not in PRODUCTS:
-            passes = min(passes, 1)
         again = self.forward_s(layer, part) if self.recomputes(layer) else 0.0
         return passes * self._kernel_s(layer, part, "_backward") + again
 
-    def update_s(self, part: Shard) -> Floats:
+    def update_s(self, layer: Layer, part: Shard) -> Floats:
         """Read the gradient, read and write the weight and what the optimizer keeps of it."""
         device = self.cluster.device
-        if not part.weights:
+        updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
+        if not updated:
             return np.zeros(part.output.shape)
-        items = (3 + 2 * self.training.state_items) * part.weight_items
+        items: Ints = (3 + 2 * self.training.state_items) * np.sum(updated, axis=0)
         return (WEIGHT_BYTES * items / device.memory_bytes_per_s + device.kernel_s) * self.cluster.slowdown
 
     def recomputes(self, layer: Layer) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import FREE, KEEPS_INPUT, AnalyticCompute, Shard, shards
+from slicewise.cost.compute import FREE, KEEPS_INPUT, PRODUCTS, AnalyticCompute, Shard, shards
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.transitions import transition_seconds
@@ -77,16 +77,13 @@ class CostModel:
         part = shards(layer, choices)
         zero = np.zeros(len(choices))
         trains = layer.name in self.graph.gradients
-        wants_gradient = self.wants_input_gradient(layer)
         item_bytes = self.training.item_bytes
-        halo_s = (
-            (1 + wants_gradient) * halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
-        )
+        halo_s = halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
         return LayerSeconds(
             forward_s=self.compute.forward_s(layer, part),
-            backward_s=self.compute.backward_s(layer, part, wants_gradient) if trains else zero,
-            update_s=self.compute.update_s(part),
-            halo_s=halo_s,
+            backward_s=self.compute.backward_s(layer, part, self._passes(layer)) if trains else zero,
+            update_s=self.compute.update_s(layer, part),
+            halo_s=self._exchanges(layer) * halo_s,
             reduce_s=self._reduce_s(layer, choices, trains) if layer.statistics else zero,
             sync_s=self._sync_s(layer, choices, part) if layer.weights else zero,
             memory_bytes=self._memory_bytes(layer, part),
@@ -98,7 +95,7 @@ class CostModel:
         producer = self.graph[consumer.inputs[slot]]
         given, wanted = output_port(producer, before), input_port(consumer, slot, after)
         seconds = self._moves(producer.shape, given.value, wanted.value)
-        if producer.name in self.graph.gradients:
+        if self.returns_gradient(consumer, slot):
             seconds = seconds + self._moves(producer.shape, wanted.gradient, given.gradient).T
         return seconds
 
@@ -106,14 +103,14 @@ class CostModel:
         """Everything that depends on this layer's slicing alone."""
         mesh = self.cluster.mesh
         timed = self.layer_seconds(layer, Choices.of([slicing], mesh))
-        trains, wants_gradient = layer.name in self.graph.gradients, self.wants_input_gradient(layer)
+        trains = layer.name in self.graph.gradients
         forward_items, backward_items = statistics_items(layer, slicing, mesh)
         return Cost(
             forward_s=float(timed.forward_s[0]),
             backward_s=float(timed.backward_s[0]),
             update_s=float(timed.update_s[0]),
             halo_s=float(timed.halo_s[0]),
-            halo_bytes=(1 + wants_gradient) * halo_items(layer, slicing, mesh) * self.training.item_bytes,
+            halo_bytes=self._exchanges(layer) * halo_items(layer, slicing, mesh) * self.training.item_bytes,
             reduce_s=float(timed.reduce_s[0]),
             reduce_bytes=(forward_items + trains * backward_items) * _STATISTICS_BYTES,
             sync_s=float(timed.sync_s[0]),
@@ -128,26 +125,48 @@ class CostModel:
         producer = self.graph[consumer.inputs[slot]]
         source, target = layouts(producer, before), layouts(consumer, after)
         items = move_items(producer.shape, source.output, target.inputs[slot], mesh)
-        if producer.name in self.graph.gradients:
+        if self.returns_gradient(consumer, slot):
             items += move_items(producer.shape, target.input_gradients[slot], source.output_gradient, mesh)
         seconds = self.edge_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
         return Cost(transfer_s=float(seconds[0, 0]), transfer_bytes=items * self.training.item_bytes)
 
     def plan_costs(self, slicings: Mapping[str, Slicing]) -> dict[str, Cost]:
-        """Per layer, with the edges into it."""
-        return {
-            layer.name: sum(
-                (
+        """Per layer, with the edges into it. Equal layers with equal slicings around them are priced once."""
+        index, known = self.graph.index, self._known_costs
+        costs = {}
+        for layer, alike in zip(self.graph, self.alike, strict=True):
+            around = tuple((self.alike[index[source]], slicings[source]) for source in layer.inputs)
+            key = (alike, slicings[layer.name], around)
+            if key not in known:
+                edges = (
                     self.edge_cost(layer, slot, slicings[source], slicings[layer.name])
                     for slot, source in enumerate(layer.inputs)
-                ),
-                self.layer_cost(layer, slicings[layer.name]),
-            )
-            for layer in self.graph
-        }
+                )
+                known[key] = sum(edges, self.layer_cost(layer, slicings[layer.name]))
+            costs[layer.name] = known[key]
+        return costs
+
+    @cached_property
+    def _known_costs(self) -> dict[object, Cost]:
+        return {}
+
+    def returns_gradient(self, consumer: Layer, slot: int) -> bool:
+        """Whether a gradient goes back along an edge: its producer wants one, and its consumer has one to give."""
+        return {consumer.name, consumer.inputs[slot]} <= self.graph.gradients
 
     def wants_input_gradient(self, layer: Layer) -> bool:
-        return any(source in self.graph.gradients for source in layer.inputs)
+        return any(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs)))
+
+    def _exchanges(self, layer: Layer) -> int:
+        """Borders are borrowed of the first input, and their gradients given back."""
+        return 1 + (bool(layer.inputs) and self.returns_gradient(layer, 0))
+
+    def _passes(self, layer: Layer) -> int:
+        """A product has a gradient to compute for what it reads and one for its factor; other layers make one pass."""
+        if layer.kind not in PRODUCTS:
+            return 1
+        operand, *computed = (self.returns_gradient(layer, slot) for slot in range(len(layer.inputs)))
+        return int(operand) + int(any(computed) or any(weight.trained for weight in layer.weights))
 
     def _moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
         """Slicings may share a layout: price each once and spread it."""
@@ -166,7 +185,8 @@ class CostModel:
         copies = training.item_bytes if training.item_bytes < WEIGHT_BYTES else 0
         kept = np.zeros_like(part.output)
         for weight, items in zip(layer.weights, part.weights, strict=True):
-            kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
+            if not weight.again:
+                kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
         if layer.name not in self.graph.gradients or self.compute.recomputes(layer):
             return kept
         if layer.kind in KEEPS_INPUT:
@@ -217,11 +237,11 @@ class CostModel:
         """The all-reduce of the weights' gradients: one latency, the weights share a bucket."""
         sharding = set("".join(weight.dims for weight in layer.weights))
         axes = choices.axes_of([dim for dim in Dim if dim not in sharding])
-        trained = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.trained]
-        if not trained:
+        summed = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
+        if not summed:
             return np.zeros(len(choices))
         lines = self.network.all_reduce_lines
-        return lines.latency_s[axes] + lines.s_per_byte[axes] * sum(trained) * WEIGHT_BYTES
+        return lines.latency_s[axes] + lines.s_per_byte[axes] * sum(summed) * WEIGHT_BYTES
 
     def _likeness(self, layer: Layer) -> object:
         return (
@@ -230,11 +250,12 @@ class CostModel:
             layer.input_dims,
             layer.shape,
             layer.dims,
-            tuple((weight.shape, weight.dims, weight.trained) for weight in layer.weights),
+            tuple((weight.shape, weight.dims, weight.trained, weight.shared, weight.again) for weight in layer.weights),
+            tuple((buffer.shape, buffer.dims) for buffer in layer.buffers),
             tuple(layer.windows.items()),
             layer.groups,
             layer.statistics,
             layer.name in self._keeps_output,
             layer.name in self.graph.gradients,
-            self.wants_input_gradient(layer),
+            tuple(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))),
         )

@@ -46,7 +46,7 @@ class OptCnnModel(CostModel):
         items = self._received(producer, consumer, slot, before, after)  # [tier, before, after, rank]
         rates = np.array([1 / self._full_bandwidth(tier) for tier in range(len(items))])
         slowest: Floats = np.tensordot(rates, items, axes=1).max(axis=-1) * self.training.item_bytes
-        return slowest * (2 if producer.name in self.graph.gradients else 1)
+        return slowest * (2 if self.returns_gradient(consumer, slot) else 1)
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
         choices = Choices.of([slicing], self.cluster.mesh)
@@ -58,7 +58,7 @@ class OptCnnModel(CostModel):
         one, other = Choices.of([before], mesh), Choices.of([after], mesh)
         producer = self.graph[consumer.inputs[slot]]
         items = int(self._received(producer, consumer, slot, one, other).sum())
-        passes = 2 if producer.name in self.graph.gradients else 1
+        passes = 2 if self.returns_gradient(consumer, slot) else 1
         return Cost(
             transfer_s=float(self.edge_seconds(consumer, slot, one, other)[0, 0]),
             transfer_bytes=passes * items * self.training.item_bytes,
@@ -71,7 +71,7 @@ class OptCnnModel(CostModel):
 
     def _server_bytes(self, layer: Layer, choices: Choices) -> Floats:
         """Every replica pushes and pulls; weights that only one device holds stay there."""
-        weights = sum(weight.size for weight in layer.weights if weight.trained) * WEIGHT_BYTES
+        weights = sum(weight.size for weight in layer.weights if weight.updated) * WEIGHT_BYTES
         replicas = group_sizes(self._replicas_mask(layer, choices), choices.mesh)
         return np.where(replicas > 1, 2.0 * replicas * weights, 0.0)
 

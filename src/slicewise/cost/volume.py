@@ -65,7 +65,7 @@ def sync_items(layer: Layer, placed: LayerLayouts, mesh: Mesh) -> int:
     return sum(
         ring_items(Op.ALL_REDUCE, placed.sync_axes, held_items(weight.shape, layout, mesh), mesh)
         for weight, layout in zip(layer.weights, placed.weights, strict=True)
-        if weight.trained
+        if weight.updated
     )
 
 

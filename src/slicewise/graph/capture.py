@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from slicewise.errors import GraphError
+from slicewise.graph.concats import pairwise_concats
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
@@ -45,7 +46,7 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
         program = _export(model, _probed(given, batch, probe), _probed(named, batch, probe), name)
         tracer = Tracer(program, batch=probe, trained=_trained(model), names=_first_names(model))
         try:
-            layers = with_forks(with_shared_weights(alive(tracer.layers())))
+            layers = with_forks(with_shared_weights(pairwise_concats(alive(tracer.layers()))))
             break
         except BatchMixed:
             if probe == _PROBES[-1]:

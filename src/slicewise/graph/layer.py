@@ -51,6 +51,11 @@ class Weight:
     def size(self) -> int:
         return prod(self.shape)
 
+    @property
+    def updated(self) -> bool:
+        """Whether a step sums its gradient and changes it, counted at the first layer that reads it."""
+        return self.trained and not self.again
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:

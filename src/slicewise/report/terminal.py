@@ -27,7 +27,7 @@ def show_plan(plan: Plan) -> None:
 
 def _proof(proof: Mapping[str, Any]) -> str:
     limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
-    space = f"the space of {proof['space_size']:.2g} ({proof['space']}{limits})"
+    space = f"the space of 10^{proof['space_log10']:.0f} plans ({proof['space']}{limits})"
     if proof["optimal"]:
         claim = f"Optimal: no plan in {space} has a smaller {proof['objective']}."
     else:

@@ -4,6 +4,9 @@ Keep the first k mesh axes and take the devices that differ only along the other
 what all of theirs carry, and whatever moves inside it is free. Slicings that agree on the first k axes are one group. A
 group is at least as cheap as its cheapest member, and a layout change between groups as between any of their members:
 the coarse problem is a lower bound of the fine one, with a fraction of the choices.
+
+A merged device cannot tell which of its links a byte takes. So every tier is at least as quick as those around it: then
+less over an outer tier never costs more, and a gather never more than the all-to-all that its members may need.
 """
 
 from dataclasses import replace
@@ -17,15 +20,17 @@ def merged(cluster: Cluster, axes: int) -> Cluster:
     kept, inner = cluster.mesh.axes[:axes], cluster.mesh.axes[axes:]
     together = prod(axis.size for axis in inner)
     tiers: list[Tier] = []
+    quickest = 0.0
     for number, tier in enumerate(cluster.tiers):
         size = prod(axis.size for axis in kept if axis.tier == number)
         links = [tier.link(operation) for operation in COLLECTIVES]
+        quickest = max(quickest, *(cluster.bytes_per_s(number, operation) for operation in COLLECTIVES))
         tiers.append(
             replace(
                 tier,
                 size=size,
                 latency_s=min(link.latency_s for link in links),
-                bytes_per_s=together * max(cluster.bytes_per_s(number, operation) for operation in COLLECTIVES),
+                bytes_per_s=together * quickest,
                 ports=cluster.devices,  # shares are counted already
                 collectives={},
             )

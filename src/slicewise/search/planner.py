@@ -1,8 +1,9 @@
 """From a cost model to the best slicing of every layer, with a certificate."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import prod
+from math import log10, prod
 from typing import Any
 
 from slicewise.cost.model import CostModel
@@ -31,7 +32,8 @@ class Certificate:
     gap: float  # of the plan's cost: no plan in the space can be cheaper by more
     layers: int
     configurations: int
-    space_size: float
+    space_size: float  # plans; where that is more than a float holds, the largest float
+    space_log10: float
     surviving: int
     surviving_largest: int
     remaining_nodes: int
@@ -104,7 +106,8 @@ def certify(
         gap=0.0 if gap <= OPTIMAL_GAP else gap,
         layers=len(graph),
         configurations=sum(sizes),
-        space_size=prod(map(float, sizes)),
+        space_size=min(prod(map(float, sizes)), sys.float_info.max),
+        space_log10=sum(map(log10, sizes)),
         surviving=sum(effort.surviving),
         surviving_largest=max(effort.surviving),
         remaining_nodes=irreducible_nodes(len(graph), [(i, j) for i, j, _ in graph.edges]),

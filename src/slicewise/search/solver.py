@@ -25,7 +25,7 @@ from slicewise.search.solution import Solution
 
 OPTIMAL_GAP = 1e-9
 _PROMISING = 128  # choices per layer for a first plan
-_QUICK_PAIRS = 5e7  # table entries that are made in a few seconds
+_QUICK_PAIRS = 2e7  # table entries that are made in a few seconds
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40

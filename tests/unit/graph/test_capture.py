@@ -295,9 +295,16 @@ def test_copies_vanish() -> None:
     assert names(graph) == ["x", "relu", "output"]
 
 
-def test_a_detached_tensor_needs_no_gradient() -> None:
+def test_gradients_stop_at_what_is_detached_and_at_whole_numbers() -> None:
+    graph = capture(nn.Sequential(nn.Conv2d(3, 3, 1), _called(lambda x: x * x.detach() + x.argmax(1, True))), IMAGE)
+    stopped = {"1.detach", "1.argmax"}
+    assert {layer.name for layer in graph if not layer.differentiable} == stopped
+    assert graph.gradients == set(graph.index) - stopped - {"input"}
+
+
+def test_a_layer_that_reaches_no_output_gets_no_gradient() -> None:
     graph = capture(nn.Sequential(nn.Conv2d(3, 3, 1), _called(lambda x: x.detach() * 2)), IMAGE)
-    assert graph.gradients == {"0"}
+    assert graph.gradients == frozenset()
 
 
 def test_layers_whose_result_nobody_reads_are_left_out_unless_they_keep_statistics() -> None:
