@@ -45,9 +45,9 @@ def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: i
 def worst_part(
     window: Window, extent: int, output_extent: int, axes: tuple[int, ...], network: Network
 ) -> tuple[tuple[int, ...], bool]:
-    """Lengths along one dim, at the part that waits longest: what it reads, then what tiers 0..t hold of that.
+    """Lengths along one dim: what a part reads, then what tiers 0..t hold of that; whether any part lacks something.
 
-    And whether any part reads what another holds.
+    At the part that waits longest, and of those at one that reads most: along other dims it may wait for all of it.
     """
     tiers = len(network.cluster.tiers)
     if not axes:
@@ -61,5 +61,5 @@ def worst_part(
         own_start, own_stop = intervals(extent, inside, line)
         lengths.append(np.maximum(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0))
     seconds = sum(network.all_to_all_s_per_byte(tier) * (lengths[tier] - lengths[tier + 1]) for tier in range(tiers))
-    worst = int(np.argmax(seconds))
+    worst = int(np.lexsort((lengths[0], seconds))[-1])
     return tuple(int(length[worst]) for length in lengths), bool(np.any(lengths[0] > lengths[-1]))

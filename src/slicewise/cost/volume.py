@@ -2,8 +2,9 @@
 
 from functools import lru_cache
 
+import numpy as np
+
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.exchange import received
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
 from slicewise.partition.layout import (
@@ -17,7 +18,7 @@ from slicewise.partition.layout import (
     replace_axes,
     statistics_axes,
 )
-from slicewise.partition.parts import boxes, held_items
+from slicewise.partition.parts import Ints, boxes, held_items
 from slicewise.partition.steps import Op, Step, steps
 
 
@@ -32,8 +33,17 @@ def step_items(shape: tuple[int, ...], step: Step, mesh: Mesh) -> int:
         return 0
     if step.op is Op.ALL_TO_ALL:
         summed = tuple(axis for axis in partial_axes(step.source) if isinstance(step.target[axis], Shard))
-        return int(received(shape, step.source, boxes(shape, step.target, mesh), mesh, 1, summed).sum())
+        return _received(shape, step.source, boxes(shape, step.target, mesh), mesh, summed)
     return ring_items(step.op, step.axes, held_items(shape, step.target, mesh), mesh)
+
+
+def _received(
+    shape: tuple[int, ...], layout: Layout, needed: tuple[Ints, Ints], mesh: Mesh, summed: tuple[int, ...] = ()
+) -> int:
+    """What all ranks need, once per summand along the `summed` axes, less what each holds itself."""
+    (start, stop), (own_start, own_stop) = needed, boxes(shape, layout, mesh)
+    own = np.clip(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0, None).prod(axis=-1)
+    return int(((stop - start).prod(axis=-1) * mesh.group_size(summed) - own).sum())
 
 
 def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
@@ -42,7 +52,7 @@ def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
     if exchange is None:
         return 0
     layout = layouts(layer, slicing).inputs[0]
-    return int(received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh, 1).sum())
+    return _received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh)
 
 
 def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, int]:
