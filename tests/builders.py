@@ -1,6 +1,7 @@
 """Small networks and machines, put together by hand: what most tests need, without torch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
@@ -171,6 +172,13 @@ class Net:
     def opaque(self, source: str) -> str:
         dims = "n" + "." * (len(self.shape(source)) - 1)
         return self._add(Kind.OPAQUE, (source,), self.shape(source), dims=dims, input_dims=(dims,))
+
+    def share(self, first: str, *others: str) -> None:
+        """Let `others` read the weights of `first`."""
+        weights = tuple(replace(weight, shared=True) for weight in self[first].weights)
+        again = tuple(replace(weight, again=True) for weight in weights)
+        held = {first: weights} | dict.fromkeys(others, again)
+        self.layers = [replace(layer, weights=held.get(layer.name, layer.weights)) for layer in self.layers]
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self[name].shape

@@ -20,6 +20,7 @@ from tests.builders import DEVICE, Net
 Shape = tuple[int, ...]
 
 TIER_SIZES = [(2,), (3,), (4,), (6,), (8,), (2, 2), (2, 3), (3, 2), (2, 4), (4, 2)]
+DEEP_SIZES = [(6,), (12,), (2, 3), (3, 2), (2, 4), (4, 2), (5, 2), (2, 2, 2), (2, 3, 2), (3, 2, 2), (2, 2, 3)]
 
 
 def meshes() -> st.SearchStrategy[Mesh]:
@@ -29,14 +30,14 @@ def meshes() -> st.SearchStrategy[Mesh]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    """Machines of one or two tiers, some with shared ports, some with links fitted per collective."""
+def clusters(draw: st.DrawFn, sizes: Sequence[tuple[int, ...]] = TIER_SIZES) -> Cluster:
+    """Machines of a few tiers, some with shared ports, some with links fitted per collective."""
 
     def link() -> Link:
         return Link(draw(st.integers(1, 50)) * 1e-6, draw(st.integers(1, 50)) * 1e8)
 
     tiers = []
-    for level, size in enumerate(draw(st.sampled_from(TIER_SIZES))):
+    for level, size in enumerate(draw(st.sampled_from(sizes))):
         plain = link()
         fitted = draw(st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all"]), max_size=2))
         tiers.append(
@@ -186,21 +187,17 @@ def problems(draw: st.DrawFn, edges: Edges) -> Problem:
 
 
 @st.composite
-def wide_problems(draw: st.DrawFn) -> Problem:
-    """One column of a wide table decides: there the second node is cheap, and the first node's choices differ."""
-    first, second = draw(st.tuples(st.integers(2, 6), st.integers(17, 60)))
-    values = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    column = draw(st.integers(0, second - 1))
-    table, wished = np.zeros((first, second)), np.full(second, 30.0)
-    table[:, column] = 10.0 * values.integers(0, 2, first)
-    wished[column] = 0.0
-    return Problem(vectors=(values.integers(0, 3, first).astype(float), wished), matrices={(0, 1): table})
-
-
-@st.composite
 def arbitrary_edges(draw: st.DrawFn) -> Edges:
     """Any graph over up to six nodes, in several pieces or none."""
     nodes = draw(st.integers(2, 6))
     pairs = [(i, j) for j in range(nodes) for i in range(j)]
     chosen = draw(st.sets(st.sampled_from(pairs)))
     return sorted(chosen | {(nodes - 2, nodes - 1)})
+
+
+SHAPES = [CHAIN, RESIDUAL, INCEPTION, K4, DENSE, BIPARTITE]
+
+
+def any_problem() -> st.SearchStrategy[Problem]:
+    """Chains, residual and inception-like graphs, graphs that the two rules do not reduce, and any other."""
+    return st.one_of(st.sampled_from(SHAPES).flatmap(problems), arbitrary_edges().flatmap(problems))

@@ -60,6 +60,8 @@ def worst_part(
         inside = tuple(position for position, axis in enumerate(line.axes) if axis.tier <= tier)
         own_start, own_stop = intervals(extent, inside, line)
         lengths.append(np.maximum(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0))
-    seconds = sum(network.all_to_all_s_per_byte(tier) * (lengths[tier] - lengths[tier + 1]) for tier in range(tiers))
+    seconds = np.zeros(line.devices)
+    for tier in range(tiers):
+        seconds += network.all_to_all_s_per_byte(tier) * (lengths[tier] - lengths[tier + 1])
     worst = int(np.lexsort((lengths[0], seconds))[-1])
     return tuple(int(length[worst]) for length in lengths), bool(np.any(lengths[0] > lengths[-1]))

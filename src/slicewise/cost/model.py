@@ -4,7 +4,7 @@ Seconds come for many slicings at once (`layer_seconds`, `edge_seconds`: what th
 same functions for one slicing each, with the bytes counted exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
@@ -187,9 +187,9 @@ class CostModel:
         for weight, items in zip(layer.weights, part.weights, strict=True):
             if not weight.again:
                 kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
-        if layer.name not in self.graph.gradients or self.compute.recomputes(layer):
+        if layer.name not in self.graph.gradients:
             return kept
-        if layer.kind in KEEPS_INPUT:
+        if layer.kind in KEEPS_INPUT and not training.recompute:
             kept = kept + part.inputs[0] * training.item_bytes
         elif layer.name in self._keeps_output:
             kept = kept + part.output * training.item_bytes
@@ -197,25 +197,30 @@ class CostModel:
 
     @cached_property
     def _keeps_output(self) -> frozenset[str]:
-        """Functions of one input whose output no reader keeps as its own input: backward needs it all the same."""
+        """Layers whose output backward needs, and no reader keeps as its own input.
+
+        Functions of one input, in place or not. With recompute instead the products, from which the layers up to the
+        next product are computed again.
+        """
         readers: dict[str, list[Layer]] = {}
         for layer in self.graph:
             for source in layer.inputs:
                 readers.setdefault(source, []).append(layer)
 
-        def kept(name: str) -> bool:
+        def read(name: str, kinds: Collection[Kind]) -> bool:
             return any(
-                kept(reader.name) if reader.kind in FREE else reader.kind in KEEPS_INPUT
+                read(reader.name, kinds) if reader.kind in FREE else reader.kind in kinds
                 for reader in readers.get(name, [])
             )
 
+        if self.training.recompute:
+            return frozenset(
+                layer.name for layer in self.graph if layer.kind in PRODUCTS and read(layer.name, tuple(Kind))
+            )
         return frozenset(
             layer.name
             for layer in self.graph
-            if layer.kind is Kind.ELEMENTWISE
-            and len(layer.inputs) == 1
-            and not layer.options.get("in_place")
-            and not kept(layer.name)
+            if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1 and not read(layer.name, KEEPS_INPUT)
         )
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:

@@ -1,11 +1,15 @@
 """nn.Module -> LayerGraph, by torch.export."""
 
+import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
 from slicewise.graph.concats import pairwise_concats
@@ -43,7 +47,8 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
     batch = tensors[0].shape[0]
     for probe in _PROBES:
-        program = _export(model, _probed(given, batch, probe), _probed(named, batch, probe), name)
+        given_probe, named_probe = _probed((given, named), batch, probe)
+        program = _export(model, given_probe, named_probe, name)
         tracer = Tracer(program, batch=probe, trained=_trained(model), names=_first_names(model))
         try:
             layers = with_forks(with_shared_weights(pairwise_concats(alive(tracer.layers()))))
@@ -59,10 +64,15 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
 
 
 def _probed(given: Any, batch: int, probe: int) -> Any:
-    """Tensors of the batch become tensors of the probe's."""
-    return torch.utils._pytree.tree_map_only(
-        torch.Tensor, lambda x: x.new_zeros(probe, *x.shape[1:]) if x.shape[:1] == (batch,) else x, given
-    )
+    """Tensors of the batch become tensors of the probe's, with no memory behind them: a sample may be a large volume."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return torch.utils._pytree.tree_map_only(
+            torch.Tensor,
+            lambda x: torch.empty(
+                (probe, *x.shape[1:]) if x.shape[:1] == (batch,) else x.shape, dtype=x.dtype, device=x.device
+            ),
+            given,
+        )
 
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
@@ -70,7 +80,7 @@ def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export
     if not model.training:
         model.train()  # a model in training mode keeps the modes of its parts: a frozen norm stays frozen
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except Exception as error:
@@ -78,6 +88,19 @@ def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What torch logs and prints about a model it cannot take, the error says in our words."""
+    log = logging.getLogger("torch.fx")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stderr(StringIO()):
+            yield
+    finally:
+        log.setLevel(level)
 
 
 def _trained(model: nn.Module) -> set[str]:

@@ -48,9 +48,11 @@ def branch_and_bound(root: Bounds, upper: float, deadline: float, progress: Call
 
 
 def _branches(bounds: Bounds) -> list[list[Ints]]:
-    """The node with most choices left: its best choice, or any other."""
+    """The node with most choices left: its best choice, or any other there is."""
     sizes = bounds.problem.sizes
     node = int(np.argmax(sizes))
     best = int(bounds.of_choice[node].argmin())
     halves = [np.array([best]), np.delete(np.arange(sizes[node]), best)]
-    return [[half if other == node else np.arange(size) for other, size in enumerate(sizes)] for half in halves]
+    return [
+        [half if other == node else np.arange(size) for other, size in enumerate(sizes)] for half in halves if len(half)
+    ]

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.errors import InfeasibleError
+from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_choices
@@ -55,15 +59,32 @@ def candidates(model: CostModel, space: Space, known: Mapping[str, Mapping[str, 
     planned: dict[int, list[Slicing]] = {}
     for layer, alike in zip(model.graph, model.alike, strict=True):
         planned.setdefault(alike, []).extend(plan[layer.name] for plan in known.values())
-    shared: dict[object, tuple[Choices, LayerSeconds]] = {}
-    rows = []
+    shared: dict[object, Choices] = {}
+    choices = []
     for layer, alike in zip(model.graph, model.alike, strict=True):
         key = (alike, pins.of(layer))
         if key not in shared:
-            choices = legal_choices(layer, model.cluster.mesh, space).including(planned[alike])
-            choices = pins.restrict(layer, choices)
-            shared[key] = choices, model.layer_seconds(layer, choices)
-        rows.append(shared[key])
-    return Candidates(
-        model=model, choices=tuple(choices for choices, _ in rows), seconds=tuple(seconds for _, seconds in rows)
-    )
+            legal = legal_choices(layer, model.cluster.mesh, space).including(planned[alike])
+            shared[key] = pins.restrict(layer, legal)
+        choices.append(shared[key])
+    _tie(model.graph, choices)
+    priced: dict[tuple[int, int], LayerSeconds] = {}
+    for layer, alike, rows in zip(model.graph, model.alike, choices, strict=True):
+        if (alike, id(rows)) not in priced:
+            priced[alike, id(rows)] = model.layer_seconds(layer, rows)
+    seconds = tuple(priced[alike, id(rows)] for alike, rows in zip(model.alike, choices, strict=True))
+    return Candidates(model=model, choices=tuple(choices), seconds=seconds)
+
+
+def _tie(graph: LayerGraph, choices: list[Choices]) -> None:
+    """Layers that share weights choose among the slicings that all of them have, row by row the same."""
+    for tie in graph.ties:
+        common = choices[tie[0]]
+        for layer in tie[1:]:
+            held = set(map(bytes, choices[layer].labels))
+            common = common.rows(np.flatnonzero([bytes(labels) in held for labels in common.labels]))
+        if not len(common):
+            names = ", ".join(graph.layers[layer].name for layer in tie)
+            raise InfeasibleError(f"{names} share weights and must be sliced alike; what is pinned leaves no slicing to all")
+        for layer in tie:
+            choices[layer] = common

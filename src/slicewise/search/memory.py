@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from slicewise.cost.model import LayerSeconds
 from slicewise.errors import MemoryLimitError
-from slicewise.partition.choices import Floats
+from slicewise.partition.choices import Floats, Ints
 from slicewise.search.candidates import Candidates
 from slicewise.search.solution import Solution
-from slicewise.search.solver import Effort, Settings, solve
+from slicewise.search.solver import Effort, Settings, best_known, solve
 from slicewise.units import amount
 
 _PRICES = 12
@@ -28,33 +27,35 @@ def fastest(
     free = solve(pool.model, pool.choices, pool.vectors, plans, settings, effort)
     if pool.memory(free.choice)[1] <= limit_bytes:
         return free
-    best = smallest(pool, settings, effort)
-    needs = pool.memory(best.choice)[1]
+    small = smallest(pool, settings, effort)
+    needs = pool.memory(small.choice)[1]
     if needs > limit_bytes:
         raise MemoryLimitError(
             f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} "
             f"more than the limit of {amount(limit_bytes, 'B')}"
         )
+    fitting = [plan for plan in plans if pool.memory(plan)[1] <= limit_bytes]
+    known = best_known(pool.model, pool.choices, pool.vectors, fitting)
+    best = min(small, known, key=lambda plan: plan.cost)
     at_least = max(int(row.transient_bytes.min()) for row in pool.seconds)  # some layer needs that while it runs
     lower, cheap = free.lower, free
     for _ in range(_PRICES):
         # the price at which the two plans in hand would cost the same: the next corner lies between them
-        saved = pool.memory(cheap.choice)[0] - pool.memory(best.choice)[0]
-        if saved <= 0:
+        saved = pool.memory(cheap.choice)[0] - pool.memory(small.choice)[0]
+        if saved <= 0 or small.cost <= cheap.cost:
             break
-        price = (best.cost - cheap.cost) / saved
-        found = _at_price(pool, price, [cheap.choice, best.choice], settings, effort)
+        price = (small.cost - cheap.cost) / saved
+        found = _at_price(pool, price, [cheap.choice, small.choice], settings, effort)
         lower = max(lower, found.lower - price * (limit_bytes - at_least))
-        timed = replace(found, cost=_seconds(pool, found.choice))
-        if timed.choice in (cheap.choice, best.choice):
+        timed = _timed(pool, found)
+        if timed.choice in (cheap.choice, small.choice):
             break
         if pool.memory(timed.choice)[1] > limit_bytes:
             cheap = timed
-        elif timed.cost < best.cost:
-            best = timed
         else:
-            break
-    return replace(best, lower=min(lower, best.cost))
+            small = timed
+            best = min(best, timed, key=lambda plan: plan.cost)
+    return replace(best, lower=min(lower, best.cost), method=free.method)
 
 
 def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:
@@ -63,10 +64,11 @@ def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:
     Layers do not share memory: below any level of what a layer may need while it runs, each keeps its fewest bytes.
     """
     level, _ = smallest_peak(pool)
-    kept = [
-        np.flatnonzero((row.transient_bytes <= level) & (row.memory_bytes == _least(row, level)))
-        for row in pool.seconds
-    ]
+    kept = [np.empty(0, dtype=np.int64)] * len(pool.choices)
+    for layers, memory, transient in _deciding(pool):
+        fewest = memory[transient <= level].min()
+        for layer in layers:
+            kept[layer] = np.flatnonzero((transient <= level) & (memory == fewest))
     held = pool.rows_kept(kept)
     found = solve(pool.model, held.choices, held.vectors, [], settings, effort)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
@@ -75,16 +77,30 @@ def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:
 
 def smallest_peak(pool: Candidates) -> tuple[int, int]:
     """What a layer may need while it runs in the plan with the smallest peak, and that peak."""
-    levels = np.unique(np.concatenate([row.transient_bytes for row in pool.seconds]))
-    levels = levels[levels >= max(int(row.transient_bytes.min()) for row in pool.seconds)]
-    peaks = [int(level) + sum(_least(row, level) for row in pool.seconds) for level in levels]
+    deciding = _deciding(pool)
+    levels = np.unique(np.concatenate([transient for _, _, transient in deciding]))
+    peaks = levels[levels >= max(int(transient.min()) for _, _, transient in deciding)]
+    levels = peaks
+    for _, memory, transient in deciding:
+        by_need = np.argsort(transient, kind="stable")
+        fewest = np.minimum.accumulate(memory[by_need])
+        peaks = peaks + fewest[np.searchsorted(transient[by_need], levels, side="right") - 1]
     best = int(np.argmin(peaks))
-    return int(levels[best]), peaks[best]
+    return int(levels[best]), int(peaks[best])
 
 
-def _least(row: LayerSeconds, level: int) -> int:
-    """The fewest bytes that a layer can keep where it may need `level` while it runs."""
-    return int(row.memory_bytes[row.transient_bytes <= level].min())
+def _deciding(pool: Candidates) -> list[tuple[tuple[int, ...], Ints, Ints]]:
+    """Each layer, or the layers that share weights and so decide together: what they keep, and need while they run."""
+    tied = {layer: tie for tie in pool.model.graph.ties for layer in tie}
+    together = dict.fromkeys(tied.get(layer, (layer,)) for layer in range(len(pool.choices)))
+    return [
+        (
+            layers,
+            np.sum([pool.seconds[layer].memory_bytes for layer in layers], axis=0),
+            np.max([pool.seconds[layer].transient_bytes for layer in layers], axis=0),
+        )
+        for layers in together
+    ]
 
 
 def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Settings, points: int = 9) -> list[Solution]:
@@ -95,15 +111,15 @@ def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Setting
     while gaps and len(found) < points:
         one, other = gaps.pop(0)
         saved = pool.memory(found[one].choice)[0] - pool.memory(found[other].choice)[0]
-        if saved <= 0:
+        if saved <= 0 or found[other].cost <= found[one].cost:
             continue
         price = (found[other].cost - found[one].cost) / saved
         between = _at_price(pool, price, [found[one].choice, found[other].choice], settings, Effort())
-        timed = replace(between, cost=_seconds(pool, between.choice))
+        timed = _timed(pool, between)
         if timed.choice not in (found[one].choice, found[other].choice):
             found.append(timed)
             gaps += [(one, len(found) - 1), (len(found) - 1, other)]
-    ordered = sorted(found, key=lambda plan: plan.cost)
+    ordered = sorted(found, key=lambda plan: (plan.cost, pool.memory(plan.choice)[1]))
     return [
         plan
         for number, plan in enumerate(ordered)
@@ -118,5 +134,6 @@ def _at_price(
     return solve(pool.model, pool.choices, vectors, plans, settings, effort)
 
 
-def _seconds(pool: Candidates, choice: Sequence[int]) -> float:
-    return sum(cost.total_s for cost in pool.model.plan_costs(pool.slicings(choice)).values())
+def _timed(pool: Candidates, found: Solution) -> Solution:
+    """The same plan with what it costs in time alone."""
+    return replace(found, cost=best_known(pool.model, pool.choices, pool.vectors, [found.choice]).cost)

@@ -9,7 +9,7 @@ Every choice dropped is one that no plan cheaper than the one in hand can use, s
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,6 +50,12 @@ class Settings:
     search: str = "elimination"
     time_limit_s: float = float("inf")
     progress: Progress = lambda _: None
+    started_s: float = field(default_factory=time.perf_counter)
+
+    @property
+    def deadline_s(self) -> float:
+        """One for all searches of a request."""
+        return self.started_s + self.time_limit_s
 
 
 def solve(
@@ -61,21 +67,23 @@ def solve(
     effort: Effort,
 ) -> Solution:
     """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand."""
-    deadline = time.perf_counter() + settings.time_limit_s
     clock = _Clock(effort)
-    best = _best_known(model, choices, vectors, plans)
-    bounds = _layer_bounds(vectors)
+    best = best_known(model, choices, vectors, plans)
+    bounds, lower = _layer_bounds(vectors), 0.0
     clock.charge("tables_s")
     kept = _within(bounds, best.cost)
     if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
-        best, bounds = _refined(model, choices, vectors, kept, best, settings, clock)
+        best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
         kept = _within(bounds, best.cost)
+        if time.perf_counter() > settings.deadline_s:
+            effort.surviving = [len(keep) for keep in kept]
+            return replace(best, lower=min(lower, best.cost), method="refinement")
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
     problem = _problem(model, choices, vectors, kept)
     clock.charge("tables_s")
-    solution = _finish(problem, kept, best, settings, effort, deadline)
+    solution = _finish(problem, kept, best, settings, effort, settings.deadline_s)
     clock.charge("search_s")
-    return solution
+    return replace(solution, lower=max(solution.lower, min(lower, solution.cost)))
 
 
 def _finish(
@@ -130,8 +138,8 @@ def _refined(
     best: Solution,
     settings: Settings,
     clock: "_Clock",
-) -> tuple[Solution, list[Floats]]:
-    """A good plan, and bounds that rule out most choices without pricing them one by one."""
+) -> tuple[Solution, list[Floats], float]:
+    """A good plan, bounds that rule out most choices without pricing them one by one, and one for all plans."""
     axes = max(1, len(model.cluster.mesh.axes) - _MERGED_AXES)
     state = Refinement(model, axes, choices, vectors, kept)
     clock.charge("tables_s")
@@ -139,6 +147,8 @@ def _refined(
     best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
     most = _FIRST_LOOK
     while state.groups_left() and state.lower < best.cost * (1 - OPTIMAL_GAP):
+        if time.perf_counter() > settings.deadline_s:
+            break
         settings.progress(
             f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look into"
         )
@@ -148,7 +158,7 @@ def _refined(
         clock.charge("search_s")
         best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
         most += most // 2
-    return best, state.choice_bounds()
+    return best, state.choice_bounds(), state.lower
 
 
 def _layer_bounds(vectors: Sequence[Floats]) -> list[Floats]:
@@ -170,7 +180,7 @@ def _problem(model: CostModel, choices: Sequence[Choices], vectors: Sequence[Flo
     return Problem(vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices)
 
 
-def _best_known(
+def best_known(
     model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], plans: Sequence[Sequence[int]]
 ) -> Solution:
     """The cheapest of `plans`, priced all at once."""
