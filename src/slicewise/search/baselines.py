@@ -94,17 +94,23 @@ def _packed_filters(model: CostModel) -> list[Slicing]:
 
 
 def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[str, Slicing]:
-    """Each layer's first legal wish, or nothing sliced; input and output as the contract has them."""
+    """Each layer's first legal wish, or nothing sliced; input and output as the contract has them.
+
+    Layers that share weights are sliced alike: by the first wish of the first that is legal for all.
+    """
     mesh = model.cluster.mesh
+    ties = {position: tie for tie in model.graph.ties for position in tie}
     slicings: dict[str, Slicing] = {}
-    for layer in model.graph:
-        wanted = wishes(layer)
+    for position, layer in enumerate(model.graph):
+        together = [model.graph.layers[other] for other in ties.get(position, (position,))]
+        wanted = wishes(together[0])
         if layer.kind in (Kind.INPUT, Kind.OUTPUT):
             allowed = legal_slicings(layer, mesh, _CUBES)
             before = slicings.get(layer.inputs[0]) if layer.inputs else None
             wanted = [w for w in (before, *wanted) if w in allowed] or allowed[:1]
         nothing: Slicing = (None,) * len(mesh.axes)
-        slicings[layer.name] = next((w for w in wanted if w and refusal(layer, w, mesh) is None), nothing)
+        legal = (w for w in wanted if w and all(refusal(other, w, mesh) is None for other in together))
+        slicings[layer.name] = next(legal, nothing)
     return slicings
 
 

@@ -85,6 +85,6 @@ def _tie(graph: LayerGraph, choices: list[Choices]) -> None:
             common = common.rows(np.flatnonzero([bytes(labels) in held for labels in common.labels]))
         if not len(common):
             names = ", ".join(graph.layers[layer].name for layer in tie)
-            raise InfeasibleError(f"{names} share weights and must be sliced alike; what is pinned leaves no slicing to all")
+            raise InfeasibleError(f"{names} share weights and must be sliced alike; pin them so that they can be")
         for layer in tie:
             choices[layer] = common
