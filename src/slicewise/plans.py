@@ -14,7 +14,7 @@ from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import check_legal, contract
+from slicewise.partition.legal import check_legal, check_ties, contract
 
 SCHEMA_VERSION = 1
 
@@ -134,6 +134,7 @@ class Plan:
         sizes = tuple(self.axes.values())
         if sizes != mesh.sizes:
             raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
+        check_ties(graph, self.slicings)
         for layer in graph:
             check_legal(layer, self.slicings[layer.name], mesh)
             fixed = contract(layer, mesh)

@@ -29,7 +29,7 @@ def test_third_party_networks_equal_one_device_under_a_spatial_and_random_plans(
     assert pair.run(_differences, name, batch, 2) == []
 
 
-@pytest.mark.parametrize("name", [name for name in EXECUTED if name != "BiT"])
+@pytest.mark.parametrize("name", EXECUTED)
 def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
         assert counted == predicted, label

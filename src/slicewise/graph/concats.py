@@ -10,13 +10,15 @@ from dataclasses import replace
 
 from slicewise.graph.layer import Kind, Layer
 
+CAT = "aten.cat.default"  # stacks are concats too, along a dim that they make
+
 
 def pairwise_concats(layers: Iterable[Layer]) -> list[Layer]:
     """Every concat whose list starts with an earlier one's reads that one instead."""
     result: list[Layer] = []
     earlier: dict[tuple[object, tuple[str, ...]], Layer] = {}
     for layer in layers:
-        if layer.kind is Kind.CONCAT:
+        if layer.kind is Kind.CONCAT and layer.options["op"] == CAT:
             dim, inputs = layer.options["arguments"].get("dim"), layer.inputs
             lengths = range(len(inputs) - 1, 1, -1)
             known = next((earlier[dim, inputs[:n]] for n in lengths if (dim, inputs[:n]) in earlier), None)

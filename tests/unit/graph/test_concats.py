@@ -42,3 +42,12 @@ def test_a_concat_in_another_order_is_left_alone() -> None:
 
     graph = capture(Swapped(), (torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)))
     assert sorted(len(layer.inputs) for layer in graph if layer.kind is Kind.CONCAT) == [2, 2, 3]
+
+
+def test_stacks_over_a_growing_list_are_left_alone() -> None:
+    class Stacked(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([x, x + 1], 2).sum(2) + torch.stack([x, x + 1, x + 2], 2).sum(2)
+
+    graph = capture(Stacked(), torch.zeros(2, 3, 4, 4))
+    assert sorted(len(layer.inputs) for layer in graph if layer.kind is Kind.CONCAT) == [2, 3]
