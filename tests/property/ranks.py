@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.partition.layout import PARTIAL, Layout, Shard, partial_axes
-from slicewise.partition.parts import Box, as_box, boxes, relative
+from slicewise.partition.parts import Box, as_box, boxes, relative, volume
 from slicewise.partition.route import Transfer, route
 from slicewise.partition.steps import Op, Step
 
@@ -79,6 +79,21 @@ def routes_of(shape: Shape, step: Step, mesh: Mesh) -> list[Transfer]:
         for transfer in route([own[rank] for rank in group], [needed[rank] for rank in group], terms):
             found.append(Transfer(group[transfer.source], group[transfer.target], transfer.box))
     return found
+
+
+def crossed_tier(transfer: Transfer, mesh: Mesh) -> int:
+    """The outermost tier on which the two ranks sit apart."""
+    differs = mesh.coordinates[transfer.source] != mesh.coordinates[transfer.target]
+    return min(axis.tier for axis, apart in zip(mesh.axes, differs, strict=True) if apart)
+
+
+def received_s(transfers: Sequence[Transfer], mesh: Mesh, s_per_item: Sequence[float]) -> list[float]:
+    """What each rank waits for, with a time per item for each tier."""
+    waits = [0.0] * mesh.devices
+    for transfer in transfers:
+        if transfer.source != transfer.target:
+            waits[transfer.target] += volume(transfer.box) * s_per_item[crossed_tier(transfer, mesh)]
+    return waits
 
 
 def executed(parts: list[Array], shape: Shape, step: Step, mesh: Mesh) -> list[Array]:

@@ -1,6 +1,7 @@
 """The list of legal slicings, against every assignment of dims to axes."""
 
 from itertools import product
+from math import prod
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,13 @@ from tests.property.strategies import layers, meshes
 
 
 def spaces() -> st.SearchStrategy[Space]:
-    return st.builds(Space, dims_per_layer=st.integers(1, 4), dims_per_tier=st.integers(1, 3))
+    return st.builds(
+        Space,
+        dims_per_layer=st.integers(1, 4),
+        dims_per_tier=st.integers(1, 3),
+        reductions=st.booleans(),
+        uneven=st.booleans(),
+    )
 
 
 def is_canonical(slicing: Slicing, mesh: Mesh) -> bool:
@@ -28,15 +35,23 @@ def is_canonical(slicing: Slicing, mesh: Mesh) -> bool:
     return True
 
 
-def is_within(space: Space, slicing: Slicing, mesh: Mesh) -> bool:
+def is_within(space: Space, layer: Layer, slicing: Slicing, mesh: Mesh) -> bool:
     per_tier: dict[int, set[Dim]] = {}
     for dim, axis in zip(slicing, mesh.axes, strict=True):
         if dim is not None:
             per_tier.setdefault(axis.tier, set()).add(dim)
     used = set().union(*per_tier.values())
+    if not space.reductions and not all(dim in layer.dims for dim in used):
+        return False
+    if not space.uneven and not all(
+        size % prod(axis.size for axis, dim in zip(mesh.axes, slicing, strict=True) if dim == letter) == 0
+        for letter, size in zip(layer.dims, layer.shape, strict=True)
+    ):
+        return False
     return len(used) <= space.dims_per_layer and all(len(dims) <= space.dims_per_tier for dims in per_tier.values())
 
 
+@settings(max_examples=300)
 @given(layers(), meshes(), spaces())
 def test_legal_slicings_are_all_that_are_canonical_within_the_space_and_not_refused(
     layer: Layer, mesh: Mesh, space: Space
@@ -45,7 +60,9 @@ def test_legal_slicings_are_all_that_are_canonical_within_the_space_and_not_refu
     expected = {
         slicing
         for slicing in everything
-        if is_canonical(slicing, mesh) and is_within(space, slicing, mesh) and refusal(layer, slicing, mesh) is None
+        if is_canonical(slicing, mesh)
+        and is_within(space, layer, slicing, mesh)
+        and refusal(layer, slicing, mesh) is None
     }
     listed = legal_slicings(layer, mesh, space)
     assert len(listed) == len(set(listed))
@@ -72,7 +89,7 @@ def test_no_legal_slicing_leaves_a_part_empty(layer: Layer, mesh: Mesh) -> None:
 
 @given(layers(), meshes(), spaces())
 def test_lifting_limits_only_adds_slicings(layer: Layer, mesh: Mesh, space: Space) -> None:
-    wide = Space(dims_per_layer=space.dims_per_layer + 1, dims_per_tier=space.dims_per_tier + 1)
+    wide = Space(dims_per_layer=space.dims_per_layer + 1, dims_per_tier=space.dims_per_tier + 1)  # and any parts
     assert set(legal_slicings(layer, mesh, space)) <= set(legal_slicings(layer, mesh, wide))
 
 

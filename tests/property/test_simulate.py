@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import ITEM_BYTES
 from slicewise.cost.model import CostModel
+from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.simulate.events import simulate
@@ -31,7 +31,7 @@ def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: 
     chosen = data.draw(slicings(graph, cluster.mesh))
     total = sum(model.plan_costs(chosen).values(), Cost())
     waited_s = sum(
-        model.network.all_reduce(bucket.axes).seconds(bucket.items * ITEM_BYTES)
+        model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
         for bucket in buckets(graph, chosen, cluster.mesh)
     )
     assert simulate(model, chosen).seconds == pytest.approx(total.total_s - total.sync_s + waited_s, rel=1e-9)

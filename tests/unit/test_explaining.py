@@ -23,7 +23,7 @@ def test_data_parallelism_saves_nothing_against_itself(model: CostModel) -> None
 
 
 def test_the_stretches_add_up_to_the_plan(model: CostModel) -> None:
-    best, _ = best_slicings(model, Space(), "elimination", baseline_slicings(model)[0])
+    best, _ = best_slicings(model, Space(), baseline_slicings(model)[0])
     for per_layer in (False, True):
         explanation = explain(model, best, per_layer=per_layer)
         names = [name for stretch in explanation.stretches for name in stretch.layers]

@@ -160,7 +160,6 @@ def test_a_volume_may_come_out_cut_along_both_tiers_whatever_the_order() -> None
         cluster="any",
         devices=4,
         batch=1,
-        dtype="fp32",
         axes={"inter0": 2, "intra0": 2},
         slicings=slicings,
     )

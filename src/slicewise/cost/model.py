@@ -170,7 +170,7 @@ class CostModel:
 
     def _moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
         """Slicings may share a layout: price each once and spread it."""
-        (sources, source_index), (targets, target_index) = source.distinct(), target.distinct()
+        (sources, source_index), (targets, target_index) = source.distinct, target.distinct
         seconds = transition_seconds(shape, sources, targets, self.network, self.training.item_bytes)
         if target_index is not None:
             seconds = seconds[:, target_index]

@@ -11,16 +11,18 @@ axes. Rows of these are gathered and combined in blocks that stay in the process
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slicewise.cluster.mesh import Mesh
 from slicewise.cost.network import Network
 from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, mask_of
 
 _PAIRS_AT_ONCE = 1 << 16
+_FEW_AXES = 7
 Bools = NDArray[np.bool_]
 
 
@@ -53,20 +55,20 @@ class _Pairs:
         codes: NDArray[np.int32] = self._codes.rows(rows, np.add)
         crossed, holds = codes >> 12, (codes & 0xF0) == 0
         gathers = (codes & 0xF0F) == 1
-        terms, partial = self._terms, None
+        terms, term = self._terms, None
         if terms is not None:
-            partial = terms.index[rows]
-            summed = terms.summed[partial]
+            term = terms.index[rows]
+            summed = terms.summed[term]
             crossed |= summed
             apart = summed == 0
             holds &= apart
             gathers &= apart
         # all-to-all: what is needed, less what the ranks sharing the outer tiers hold, and so on inwards
-        result: Floats = self._outside[partial] if partial is not None else self._outside.repeat(len(codes), axis=0)
+        result: Floats = self._outside[term] if term is not None else self._outside.repeat(len(codes), axis=0)
         for tier, table in enumerate(self._inside):
             inside = table.rows(rows, np.multiply)
             if terms is not None:
-                inside *= terms.inside[tier][partial]
+                inside *= terms.inside[tier][term]
             result -= inside
         result += self.network.all_to_all_latencies[crossed]
         gathers &= ~holds
@@ -78,7 +80,7 @@ class _Pairs:
         result[holds] = 0.0
         if terms is not None:  # a rank that holds what it needs slices before it reduces
             message = np.where(holds, self._needed_bytes, self._held_bytes[rows, None])
-            result += terms.latency_s[partial] + terms.s_per_byte[partial] * message
+            result += terms.latency_s[term] + terms.s_per_byte[term] * message
         return result
 
     @cached_property
@@ -86,14 +88,7 @@ class _Pairs:
         """Per dim one packed number: bits 0-3 count dims that differ, 4-7 those not held, 8-11 those that differ and
         are no gather (outermost axes kept, even parts); from bit 12 on the axes crossed, which no two dims share."""
 
-        def code(dim: int, one: Ints, other: Ints) -> NDArray[np.int32]:
-            differs = one != other
-            even = self.shape[dim] % group_sizes(one, self.network.cluster.mesh) == 0
-            code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
-            packed: NDArray[np.int32] = (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
-            return packed
-
-        return _Halves.of(self.source, self.target, code, np.add)
+        return _Halves.of(self.source, self.target, partial(self._of_dim, _code), np.add)
 
     @cached_property
     def _inside(self) -> list["_Halves"]:
@@ -102,15 +97,20 @@ class _Pairs:
         In seconds: bytes held are not received over this tier but over the next one, or not at all.
         """
 
-        def common(dim: int, one: Ints, other: Ints) -> Floats:
-            smaller = np.minimum(self._part(dim, one), self._part(dim, other))
-            return np.where(_starts(one, other) | _starts(other, one), smaller, 0).astype(float)
-
+        common = partial(self._of_dim, _common)
         tables = []
         for tier, outer in enumerate(self._outer):
-            held = Layouts(self.source.by_dim & outer, np.zeros_like(self.source.partial))
+            whole = tier == len(self._outer) - 1
+            held = self.source if whole else self.source.cut_to(outer)
             tables.append(_Halves.of(held, self.target, common, np.multiply, self._weights[tier]))
         return tables
+
+    def _of_dim(self, table: "_Table", dim: int, one: Ints, other: Ints) -> NDArray[Any]:
+        """Small meshes have few sets of axes: a table of all of them is made once per extent."""
+        extent, mesh = self.shape[dim], self.network.cluster.mesh
+        if len(mesh.axes) > _FEW_AXES:
+            return table(extent, mesh, one, other)
+        return _all_masks(table, extent, mesh)[one, other]
 
     @cached_property
     def _terms(self) -> "_Terms | None":
@@ -194,16 +194,15 @@ class _Halves:
         factor: float | None = None,
     ) -> "_Halves":
         tables, index = [], []
-        for dims, masks, rows in source.halves:
+        for half in source.halves:
             joined: NDArray[Any] | None = None
-            for position, dim in enumerate(dims):
-                before, before_index = np.unique(masks[:, position], return_inverse=True)
+            for dim, before, before_index in half.columns:
                 after, after_index = target.columns[dim]
                 table = of_dim(dim, before[:, None], after[None, :])[:, after_index][before_index]
                 joined = table if joined is None else join(joined, table, out=joined)
             assert joined is not None
             tables.append(joined)
-            index.append(rows)
+            index.append(half.index)
         if factor is not None:
             tables[0] = tables[0] * factor
         if len(tables) == 2 and len(tables[0]) * len(tables[1]) <= len(source):
@@ -217,6 +216,30 @@ class _Halves:
         for table, index in zip(self.tables[1:], self.index[1:], strict=True):
             join(result, table[index[rows]], out=result)
         return result
+
+
+_Table = Callable[[int, Mesh, Ints, Ints], NDArray[Any]]
+
+
+@lru_cache(maxsize=512)
+def _all_masks(table: _Table, extent: int, mesh: Mesh) -> NDArray[Any]:
+    masks = np.arange(1 << len(mesh.axes), dtype=np.int64)
+    return table(extent, mesh, masks[:, None], masks[None, :])
+
+
+def _code(extent: int, mesh: Mesh, one: Ints, other: Ints) -> NDArray[np.int32]:
+    """How two chunkings of a dim differ, packed as _Pairs._codes says."""
+    differs = one != other
+    even = extent % group_sizes(one, mesh) == 0
+    code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
+    packed: NDArray[np.int32] = (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
+    return packed
+
+
+def _common(extent: int, mesh: Mesh, one: Ints, other: Ints) -> Floats:
+    """What two chunkings of a dim have in common at the slowest rank."""
+    smaller = -(-extent // np.maximum(group_sizes(one, mesh), group_sizes(other, mesh)))
+    return np.where(_starts(one, other) | _starts(other, one), smaller, 0).astype(float)
 
 
 def _starts(one: Ints, other: Ints) -> Bools:

@@ -64,7 +64,7 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
 
 
 def _probed(given: Any, batch: int, probe: int) -> Any:
-    """Tensors of the batch become tensors of the probe's, with no memory behind them: a sample may be a large volume."""
+    """Tensors of the batch become tensors of the probe's, with no memory behind them: a sample may be large."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         return torch.utils._pytree.tree_map_only(
             torch.Tensor,

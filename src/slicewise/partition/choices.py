@@ -81,6 +81,19 @@ class Choices:
         masks: Ints = self._axes_by_label[[_CODES[dim] for dim in dims]].sum(axis=0)
         return masks
 
+    def layouts(self, dims: str, *, partial: bool) -> "Layouts":
+        """Of a tensor with these letters; axes that slice a dim it lacks leave it `partial` or replicated."""
+        if (dims, partial) not in self._layouts:
+            sharded = [self.axes_of([Dim(letter)] if letter in DIMS else []) for letter in dims]
+            by_dim = np.array(sharded, dtype=np.int64).reshape(len(dims), len(self)).T
+            absent = [dim for dim in Dim if dim not in dims] if partial else []
+            self._layouts[dims, partial] = Layouts(by_dim, self.axes_of(absent))
+        return self._layouts[dims, partial]
+
+    @cached_property
+    def _layouts(self) -> dict[tuple[str, bool], "Layouts"]:
+        return {}
+
     def degrees(self, dim: Dim) -> Ints:
         """Per row, into how many parts `dim` goes."""
         return group_sizes(self.axes_of([dim]), self.mesh)
@@ -93,16 +106,10 @@ class Layouts:
     by_dim: Ints  # [row, tensor dim]
     partial: Ints
 
-    @classmethod
-    def of(cls, dims: str, choices: Choices, *, partial: bool) -> "Layouts":
-        """A tensor with these letters; axes that slice a dim it lacks leave it `partial` or replicated."""
-        sharded = [choices.axes_of([Dim(letter)] if letter in DIMS else []) for letter in dims]
-        absent = [dim for dim in Dim if dim not in dims] if partial else []
-        return cls(np.array(sharded, dtype=np.int64).reshape(len(dims), len(choices)).T, choices.axes_of(absent))
-
     def __len__(self) -> int:
         return len(self.partial)
 
+    @cached_property
     def distinct(self) -> tuple["Layouts", Ints | None]:
         """Each layout once, and which of them every row has; None where no two rows are alike."""
         keys = self._keys(range(self.by_dim.shape[1])) + 7 * _SPREAD[self.partial]
@@ -110,10 +117,10 @@ class Layouts:
         return (self, None) if len(first) == len(self) else (Layouts(self.by_dim[first], self.partial[first]), index)
 
     def _keys(self, dims: Iterable[int]) -> Ints:
-        """One number per row, equal where the axes of these dims are."""
+        """One number per row, equal where the axes of these dims are; a digit for each dim that is sliced at all."""
         keys = np.zeros(len(self), dtype=np.int64)
-        for dim in dims:
-            keys += (dim + 1) * _SPREAD[self.by_dim[:, dim]]
+        for digit, dim in enumerate((dim for dim in dims if self.by_dim[:, dim].any()), start=1):
+            keys += digit * _SPREAD[self.by_dim[:, dim]]
         return keys
 
     @cached_property
@@ -122,20 +129,39 @@ class Layouts:
         return [np.unique(column, return_inverse=True) for column in self.by_dim.T]
 
     @cached_property
-    def halves(self) -> list[tuple[tuple[int, ...], Ints, Ints]]:
-        """Samples and channels, then space: the dims, their masks where they occur together, and each row's."""
+    def halves(self) -> list["Half"]:
+        """Samples and channels, then space."""
         halves = []
         for dims in (range(min(2, self.by_dim.shape[1])), range(2, self.by_dim.shape[1])):
             if dims:
                 _, first, index = np.unique(self._keys(dims), return_index=True, return_inverse=True)
-                halves.append((tuple(dims), self.by_dim[first][:, dims.start : dims.stop], index))
+                columns = [(dim, *np.unique(self.by_dim[first, dim], return_inverse=True)) for dim in dims]
+                halves.append(Half(columns, index))
         return halves
+
+    def cut_to(self, axes: int) -> "Layouts":
+        """The same with only these axes: what devices that differ along the others hold together."""
+        if axes not in self._cuts:
+            self._cuts[axes] = Layouts(self.by_dim & axes, self.partial & axes)
+        return self._cuts[axes]
+
+    @cached_property
+    def _cuts(self) -> dict[int, "Layouts"]:
+        return {}
 
     @cached_property
     def sharded(self) -> Ints:
         """The axes that shard any dim."""
         masks: Ints = self.by_dim.sum(axis=1)  # no two dims share an axis
         return masks
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Some dims of many layouts: the masks that occur together, listed once."""
+
+    columns: list[tuple[int, Ints, Ints]]  # dim, its masks, and which of them each entry of the list has
+    index: Ints  # each row's entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +175,13 @@ class Port:
 def input_port(layer: Layer, slot: int, choices: Choices) -> Port:
     """What a consumer wants, and the gradient it returns."""
     dims = layer.input_dims[slot]
-    return Port(Layouts.of(dims, choices, partial=False), Layouts.of(dims, choices, partial=True))
+    return Port(choices.layouts(dims, partial=False), choices.layouts(dims, partial=True))
 
 
 def output_port(layer: Layer, choices: Choices) -> Port:
     """What a producer gives, and the gradient it wants. A fork passes on partial gradients, see layout.layouts."""
     fork = layer.kind is Kind.FORK
-    return Port(Layouts.of(layer.dims, choices, partial=not fork), Layouts.of(layer.dims, choices, partial=fork))
+    return Port(choices.layouts(layer.dims, partial=not fork), choices.layouts(layer.dims, partial=fork))
 
 
 def axes_in(mask: int) -> tuple[int, ...]:

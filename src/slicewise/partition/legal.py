@@ -135,7 +135,7 @@ def legal_choices(layer: Layer, mesh: Mesh, space: Space = Space()) -> Choices: 
     fixed = contract(layer, mesh)
     if fixed is not None:
         return Choices.of([fixed], mesh)
-    dims = sliceable_dims(layer) if space.reductions else sliceable_dims(layer) & set(layer.dims)
+    dims = frozenset(dim for dim in sliceable_dims(layer) if space.reductions or dim in layer.dims)
     candidates = candidate_choices(dims, mesh, space)
     legal = np.ones(len(candidates), dtype=bool)
     if not space.uneven:

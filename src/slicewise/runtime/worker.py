@@ -40,6 +40,10 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     plan = request.plan
     if plan.training.dtype != "fp32":
         raise PlanError(f"`run` trains in fp32, the plan is for {plan.training.dtype}; use parallelize under autocast")
+    if request.check and plan.training.batchnorm == "local":
+        raise PlanError(
+            "--check compares with one device, whose batch norms see the whole batch; plan with --batchnorm exact"
+        )
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model, plan.input_shape)
     model = model.to(device)

@@ -24,19 +24,33 @@ def fastest(
     pool: Candidates, limit_bytes: float, plans: Sequence[Sequence[int]], settings: Settings, effort: Effort
 ) -> Solution:
     """The fastest plan whose peak fits; where the price leaves a gap, the solution's `lower` says how large."""
-    free = solve(pool.model, pool.choices, pool.vectors, plans, settings, effort)
-    if pool.memory(free.choice)[1] <= limit_bytes:
-        return free
-    small = smallest(pool, settings, effort)
-    needs = pool.memory(small.choice)[1]
+    _, needs = smallest_peak(pool)
     if needs > limit_bytes:
         raise MemoryLimitError(
             f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} "
             f"more than the limit of {amount(limit_bytes, 'B')}"
         )
-    fitting = [plan for plan in plans if pool.memory(plan)[1] <= limit_bytes]
-    known = best_known(pool.model, pool.choices, pool.vectors, fitting)
-    best = min(small, known, key=lambda plan: plan.cost)
+    kept = _affordable(pool, limit_bytes)
+    places = [np.searchsorted(keep, rows) for keep, rows in zip(kept, zip(*plans, strict=True), strict=False)]
+    fitting = [
+        [int(place[number]) for place in places]
+        for number, plan in enumerate(plans)
+        if pool.memory(plan)[1] <= limit_bytes
+    ]
+    found = _fastest(pool.rows_kept(kept), limit_bytes, fitting, settings, effort)
+    choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
+    return replace(found, choice=choice)
+
+
+def _fastest(
+    pool: Candidates, limit_bytes: float, plans: Sequence[Sequence[int]], settings: Settings, effort: Effort
+) -> Solution:
+    """`plans` fit, and so does the smallest."""
+    free = solve(pool.model, pool.choices, pool.vectors, plans, settings, effort)
+    if pool.memory(free.choice)[1] <= limit_bytes:
+        return free
+    small = smallest(pool, settings, effort)
+    best = min(small, best_known(pool.model, pool.choices, pool.vectors, plans), key=lambda plan: plan.cost)
     at_least = max(int(row.transient_bytes.min()) for row in pool.seconds)  # some layer needs that while it runs
     lower, cheap = free.lower, free
     for _ in range(_PRICES):
@@ -56,6 +70,17 @@ def fastest(
             small = timed
             best = min(best, timed, key=lambda plan: plan.cost)
     return replace(best, lower=min(lower, best.cost), method=free.method)
+
+
+def _affordable(pool: Candidates, limit_bytes: float) -> list[Ints]:
+    """Per layer, the choices that fit where all other layers keep their fewest bytes."""
+    deciding = _deciding(pool)
+    fewest = sum(int(memory.min()) for _, memory, _ in deciding)
+    kept = [np.empty(0, dtype=np.int64)] * len(pool.choices)
+    for layers, memory, transient in deciding:
+        for layer in layers:
+            kept[layer] = np.flatnonzero(fewest - memory.min() + memory + transient <= limit_bytes)
+    return kept
 
 
 def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:

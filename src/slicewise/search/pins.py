@@ -13,7 +13,7 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.choices import Choices
 
-_DIM = re.compile(r"([NFCDHW])(\d*)")
+_DIM = re.compile(r"([NFCDHW])([1-9]\d*)?")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Pin:
         found = _DIM.findall(dims)
         if dims == "whole":
             found = []
-        elif not found or "".join(letter + degree for letter, degree in found) != dims:
+        elif not found or "".join(map("".join, found)) != dims or len(dict(found)) < len(found):
             raise RequestError(
                 f"{option} {text!r}: {dims!r} are no dims; write PATTERN=DIMS with DIMS of "
                 f"{', '.join(Dim)}, each with a degree or not, or 'whole', as in 'features.*=N' or 'fc1=N4F4'"
@@ -43,7 +43,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Pins:
-    """`fixed` layers are sliced along exactly these dims; `forbidden` ones along none of them."""
+    """`fixed` layers are sliced along exactly these dims; `forbidden` ones along none of them, or not left whole."""
 
     fixed: tuple[Pin, ...] = ()
     forbidden: tuple[Pin, ...] = ()
@@ -62,7 +62,8 @@ class Pins:
         """Refuse patterns that no layer matches: a typing error would go unseen."""
         for pin in (*self.fixed, *self.forbidden):
             if not any(fnmatchcase(name, pin.pattern) for name in names):
-                raise RequestError(f"no layer matches {pin.pattern!r}; layers are called {', '.join(names[:8])} ...")
+                known = ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
+                raise RequestError(f"no layer matches {pin.pattern!r}; layers are called {known}")
 
     def of(self, layer: Layer) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
         """The pins that concern `layer`; what ranks feed and get is not theirs to decide."""
@@ -85,6 +86,8 @@ class Pins:
                 degree = wanted.get(dim, 1)
                 allowed &= degrees[dim] > 1 if degree == 0 else degrees[dim] == degree
         for pin in forbidden:
+            if not pin.degrees:
+                allowed &= choices.axes_of(Dim) > 0
             for dim, degree in pin.degrees:
                 allowed &= degrees[dim] == 1 if degree == 0 else degrees[dim] != degree
         if not allowed.any():

@@ -49,6 +49,7 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
     graph = model.graph
     alike = model.alike
     union, rows = _unions(alike, choices)
+    own = [np.array_equal(index, np.arange(len(union[key]))) for index, key in zip(rows, alike, strict=True)]
     known: dict[tuple[int, int, int], Floats] = {}
     matrices: dict[tuple[int, int], Floats] = {}
     for producer, consumer, slot in graph.edges:
@@ -58,7 +59,7 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
                 graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
             )
         matrix = known[key]
-        if any(len(rows[node]) < len(union[alike[node]]) for node in (producer, consumer)):
+        if not (own[producer] and own[consumer]):
             matrix = matrix[np.ix_(rows[producer], rows[consumer])]
         pair = (producer, consumer)
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix

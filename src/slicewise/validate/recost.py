@@ -4,9 +4,9 @@ The planner prices thousands of slicings at once, in arrays of bit masks. This p
 tuples and loops, and shares no code with it: a plan is right where two ways lead to one number.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from slicewise.cluster.cluster import Cluster
@@ -61,6 +61,7 @@ class _Page:
                 link = tier.collectives.get(collective, tier)
                 self.alpha[collective, number] = link.latency_s
                 self.beta[collective, number] = link.bytes_per_s * min(1.0, tier.ports / below)
+        self.all_to_all_s_per_byte = [1 / self.beta["all_to_all", tier] for tier in self.tiers]
         # layers and edges repeat: each of these is worked out once per argument
         self.change_s = cache(self._change_s)
         self.slowest_part = cache(self._slowest_part)
@@ -189,12 +190,15 @@ class _Page:
         s = self.members(axes)
         return sum((s[t] - 1) * prod(s[t + 1 :]) * self.alpha["all_to_all", t] for t in self.tiers)
 
-    def all_to_all_s(self, axes: Iterable[int], held: list[int]) -> float:
-        """held[0] is needed; held[1 + t] is what the ranks sharing tiers 0..t have of it."""
-        received = [outside - inside for outside, inside in zip(held, held[1:], strict=False)]
-        return self.latency_s(frozenset(axes)) + sum(
-            received[t] * self.item_bytes / self.beta["all_to_all", t] for t in self.tiers
-        )
+    def received_s(self, held: Sequence[int]) -> float:
+        """held[0] is needed; held[1 + t] is what the ranks sharing tiers 0..t have of it. Of one byte per item."""
+        seconds = 0.0
+        for tier, (outside, inside) in enumerate(pairwise(held)):
+            seconds += (outside - inside) * self.all_to_all_s_per_byte[tier]
+        return seconds
+
+    def all_to_all_s(self, axes: Iterable[int], held: Sequence[int]) -> float:
+        return self.latency_s(frozenset(axes)) + self.received_s(held) * self.item_bytes
 
     # Layout changes
 
@@ -263,7 +267,8 @@ class _Page:
         self, window: Window, extent: int, output_extent: int, axes: Axes
     ) -> tuple[tuple[int, ...], bool]:
         """The lengths of the part that stands for a dim, and whether any part reads what it does not own."""
-        candidates, lacking = [], False
+        candidates: list[tuple[float, int, int, tuple[int, ...]]] = []
+        lacking = False
         for place in product(*(range(self.sizes[axis]) for axis in axes)):
             low, high = reads(window, *self.chunk(output_extent, axes, place))
             low, high = min(max(low, 0), extent), min(max(high, 0), extent)
@@ -272,10 +277,7 @@ class _Page:
                 outer = tuple(axis for axis in axes if self.tier_of[axis] <= tier)
                 start, stop = self.chunk(extent, outer, place)
                 lengths.append(max(min(high, stop) - max(low, start), 0))
-            waits_s = 0.0
-            for tier in self.tiers:
-                waits_s += (lengths[tier] - lengths[tier + 1]) / self.beta["all_to_all", tier]
-            candidates.append((waits_s, lengths[0], len(candidates), tuple(lengths)))
+            candidates.append((self.received_s(lengths), lengths[0], len(candidates), tuple(lengths)))
             lacking |= lengths[0] > lengths[-1]
         return max(candidates)[-1], lacking
 

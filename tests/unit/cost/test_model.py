@@ -1,17 +1,20 @@
 """What layers and edges cost, in cases small enough to work out by hand."""
 
 from dataclasses import replace
-from math import prod
 
 import pytest
 
-from slicewise.cost.compute import ITEM_BYTES, shard
+from slicewise.cost.compute import shards
 from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.choices import Choices
 from slicewise.partition.layout import statistics_axes
-from tests.builders import DEVICE, Net, machine, residual_net, small_cnn
+from tests.builders import DEVICE, Net, machine, residual_net
 
+ITEM_BYTES = 4
 PAIR = machine(2)
 LATENCY_S, BYTES_PER_S = PAIR.tiers[0].latency_s, PAIR.tiers[0].bytes_per_s
 
@@ -80,16 +83,10 @@ def test_statistics_are_merged_over_samples_only_where_they_span_them() -> None:
     assert statistics_axes(instance_norm, (Dim.N, Dim.H, Dim.F)) == (1,)
 
 
-def test_memory_holds_weights_their_gradients_and_the_output_for_backward() -> None:
-    graph = small_cnn()
-    model = CostModel(graph, PAIR)
-    conv = graph["conv0"]
-    weights, output = 8 * 27 + 8, prod(conv.shape)
-    assert model.layer_cost(conv, (None,)).memory_bytes == ITEM_BYTES * (2 * weights + output)
-    assert model.layer_cost(conv, (Dim.N,)).memory_bytes == ITEM_BYTES * (2 * weights + output // 2)
-    assert model.layer_cost(conv, (Dim.F,)).memory_bytes == ITEM_BYTES * (weights + output // 2)
-    for name in ("elementwise0", "flatten0", "output0"):  # in place, or no copy
-        assert model.layer_cost(graph[name], (Dim.N,)).memory_bytes == 0
+def one_pass_s(model: CostModel, layer: Layer) -> float:
+    """Backward for one operand of the whole layer."""
+    part = shards(layer, Choices.of([(None,)], model.cluster.mesh))
+    return float(model.compute.backward_s(layer, part, 1)[0])
 
 
 def test_the_first_weight_layer_returns_no_gradient_to_its_input() -> None:
@@ -97,10 +94,52 @@ def test_the_first_weight_layer_returns_no_gradient_to_its_input() -> None:
     model = CostModel(graph, PAIR)
     assert not model.wants_input_gradient(graph["conv0"])
     assert model.wants_input_gradient(graph["conv1"])
-    for name, share in (("conv0", 0.5), ("conv1", 1.0)):
-        part = shard(graph[name], (None,), PAIR.mesh)
-        both_s = model.compute.backward_s(graph[name], part, True)
-        assert model.layer_cost(graph[name], (None,)).backward_s == pytest.approx(share * both_s)
+    for name, passes in (("conv0", 1), ("conv1", 2)):
+        expected_s = passes * one_pass_s(model, graph[name])
+        assert model.layer_cost(graph[name], (None,)).backward_s == pytest.approx(expected_s)
+
+
+def frozen(layer: Layer) -> Layer:
+    return replace(layer, weights=tuple(replace(weight, trained=False) for weight in layer.weights))
+
+
+def test_a_frozen_product_computes_the_gradient_of_its_input_alone() -> None:
+    graph = conv_graph()
+    layers = tuple(frozen(layer) if layer.name == "conv1" else layer for layer in graph)
+    model = CostModel(LayerGraph(name="frozen", layers=layers), PAIR)
+    layer = model.graph["conv1"]
+    cost = model.layer_cost(layer, (Dim.N,))
+    assert (cost.update_s, cost.sync_s, cost.sync_bytes) == (0.0, 0.0, 0)
+    assert model.layer_cost(layer, (None,)).backward_s == pytest.approx(one_pass_s(model, layer))
+
+
+def product_of_two(trained: bool) -> LayerGraph:
+    """`NC, FC -> NF`: what one linear layer gives times what another gives, as attention multiplies."""
+    net = Net()
+    source = net.fork(net.input(8, 6))
+    one, other = net.linear(source, 6), net.linear(source, 6)
+    if not trained:
+        net.layers[-1] = frozen(net.layers[-1])
+    net.layers.append(
+        Layer(
+            name="matmul",
+            kind=Kind.LINEAR,
+            inputs=(one, other),
+            input_shapes=((8, 6), (8, 6)),
+            input_dims=("NC", "FC"),
+            shape=(8, 8),
+            dims="NF",
+        )
+    )
+    net.output("matmul")
+    return net.graph
+
+
+@pytest.mark.parametrize(("trained", "passes"), [(True, 2), (False, 1)])
+def test_a_product_of_two_computed_operands_computes_the_gradients_that_are_wanted(trained: bool, passes: int) -> None:
+    model = CostModel(product_of_two(trained), PAIR)
+    layer = model.graph["matmul"]
+    assert model.layer_cost(layer, (None,)).backward_s == pytest.approx(passes * one_pass_s(model, layer))
 
 
 def test_layers_before_the_first_weight_cost_nothing_backward() -> None:
@@ -154,3 +193,87 @@ def test_a_plans_costs_are_its_layers_with_the_edges_into_them() -> None:
     )
     assert costs["norm0"].transfer_s > 0
     assert costs["elementwise0"].transfer_s == 0
+
+
+def detached_branch() -> LayerGraph:
+    """A fork whose second reader stops gradients."""
+    net = Net()
+    trunk = net.fork(net.conv(net.input(4, 3, 8, 8), 8))
+    stopped = net.pool(trunk, kernel=3, stride=1, padding=1)
+    net.layers[-1] = replace(net[stopped], options={"differentiable": False})
+    net.output(net.add(net.conv(trunk, 8), stopped))
+    return net.graph
+
+
+def test_no_gradient_goes_back_from_what_is_detached() -> None:
+    graph = detached_branch()
+    model = CostModel(graph, PAIR)
+    pool, conv = graph["pool0"], graph["conv1"]
+    tensor_bytes = 4 * 8 * 8 * 8 * ITEM_BYTES
+    forward_only = model.edge_cost(pool, 0, (Dim.F,), (None,))
+    assert forward_only.transfer_bytes == tensor_bytes
+    assert model.edge_cost(conv, 0, (Dim.F,), (None,)).transfer_bytes == tensor_bytes  # back, each keeps its half
+    assert model.edge_cost(conv, 0, (Dim.F,), (Dim.F,)).transfer_bytes == 2 * tensor_bytes
+    row_bytes = 4 * 8 * 8 * ITEM_BYTES
+    assert model.layer_cost(pool, (Dim.H,)).halo_bytes == 2 * row_bytes
+    assert model.layer_cost(conv, (Dim.H,)).halo_bytes == 2 * 2 * row_bytes
+    assert model.layer_cost(pool, (None,)).backward_s == 0.0
+
+
+def shared_twice() -> LayerGraph:
+    """Two linear layers with one matrix, each with a bias of its own."""
+    net = Net()
+    net.output(net.linear(net.linear(net.input(4, 8), 8), 8))
+    first, second = net["linear0"], net["linear1"]
+    matrix = replace(first.weights[0], shared=True)
+    layers = {
+        "linear0": replace(first, weights=(matrix, first.weights[1])),
+        "linear1": replace(second, weights=(replace(matrix, again=True), second.weights[1])),
+    }
+    return LayerGraph(name="shared", layers=tuple(layers.get(layer.name, layer) for layer in net.layers))
+
+
+def test_a_shared_weight_is_summed_where_it_is_first_read() -> None:
+    graph = shared_twice()
+    model = CostModel(graph, PAIR)
+    first, second = (model.layer_cost(graph[name], (Dim.N,)) for name in ("linear0", "linear1"))
+    assert first.sync_bytes == 2 * (64 + 8) * ITEM_BYTES
+    assert second.sync_bytes == 2 * 8 * ITEM_BYTES
+    assert second.sync_s == pytest.approx(2 * LATENCY_S + 8 * ITEM_BYTES / BYTES_PER_S)
+    assert model.alike[graph.index["linear0"]] != model.alike[graph.index["linear1"]]
+
+
+def test_narrow_items_move_fewer_bytes_and_weights_as_many() -> None:
+    graph = residual_net()
+    cluster = replace(PAIR, device=replace(DEVICE, reduced_flops_per_s={"bf16": 1e13}))
+    wide, narrow = (CostModel(graph, cluster, Training(dtype=dtype)) for dtype in ("fp32", "bf16"))
+    conv, norm = graph["conv1"], graph["norm0"]
+    one, half = (model.edge_cost(conv, 0, (Dim.F,), (Dim.F,)) for model in (wide, narrow))
+    assert half.transfer_bytes * 2 == one.transfer_bytes
+    assert half.transfer_s - 2 * LATENCY_S == pytest.approx((one.transfer_s - 2 * LATENCY_S) / 2)
+    for layer, slicing in ((conv, (Dim.H,)), (conv, (Dim.N,)), (norm, (Dim.N,))):
+        one, half = (model.layer_cost(layer, slicing) for model in (wide, narrow))
+        assert half.halo_bytes * 2 == one.halo_bytes
+        assert (half.sync_bytes, half.sync_s) == (one.sync_bytes, one.sync_s)
+        assert (half.reduce_bytes, half.reduce_s) == (one.reduce_bytes, one.reduce_s)
+
+
+def test_layers_that_differ_in_what_they_cost_or_allow_are_not_alike() -> None:
+    """Before the first weight, after it, frozen, marked as shared, or reading a buffer."""
+    net = Net()
+    last = net.input(4, 8, 8, 8)
+    for _ in range(6):
+        last = net.conv(last, 8)
+    net.output(last)
+    graph = net.graph
+    third, fourth, fifth = graph["conv2"], graph["conv3"], graph["conv4"]
+    changed = {
+        "conv2": frozen(third),
+        "conv3": replace(fourth, weights=tuple(replace(weight, shared=True) for weight in fourth.weights)),
+        "conv4": replace(fifth, buffers=(replace(fifth.weights[1], name="scale", trained=False),)),
+    }
+    layers = tuple(changed.get(layer.name, layer) for layer in graph)
+    model = CostModel(LayerGraph(name="lookalikes", layers=layers), PAIR)
+    convs = [key for key, layer in zip(model.alike, model.graph, strict=True) if layer.kind is Kind.CONV]
+    assert len(set(convs[:5])) == 5
+    assert convs[5] == convs[1]

@@ -62,3 +62,15 @@ def test_a_fitted_collective_uses_its_own_link() -> None:
     network = Network(machine(2, collectives={"all_reduce": Link(1e-3, 1e6)}))
     assert network.all_reduce((0,)).seconds(M) == pytest.approx(2 * 1e-3 + M / 1e6)
     assert network.all_gather((0,)).seconds(M) == pytest.approx(4e-6 + M / 2 / 1e9)
+
+
+def test_the_lines_of_every_set_of_axes_are_found_by_their_mask() -> None:
+    """Bit k is axis k: 0b101 is the first and the third."""
+    network = Network(machine(2, 4))
+    for mask, axes in ((0, ()), (0b101, (0, 2)), (0b110, (1, 2)), (0b111, (0, 1, 2))):
+        for lines, line in (
+            (network.all_gather_lines, network.all_gather(axes)),
+            (network.all_reduce_lines, network.all_reduce(axes)),
+        ):
+            assert (lines.latency_s[mask], lines.s_per_byte[mask]) == (line.latency_s, line.s_per_byte)
+        assert network.all_to_all_latencies[mask] == network.all_to_all_latency_s(axes)

@@ -6,8 +6,11 @@ import pytest
 from slicewise.cost.model import CostModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.choices import Choices
 from slicewise.partition.legal import Space
-from slicewise.search.problem import Problem, cost_edges, cost_layers
+from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.pins import Pins
+from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine
 
 
@@ -22,32 +25,57 @@ def lookalikes() -> LayerGraph:
     return net.graph
 
 
+def pool_of(model: CostModel, space: Space = Space()) -> Candidates:  # noqa: B008 (frozen)
+    return candidates(model, space, {}, Pins())
+
+
+def listed(choices: Choices) -> list[tuple[Dim | None, ...]]:
+    return [choices[row] for row in range(len(choices))]
+
+
 def test_every_layers_table_is_its_own_cost() -> None:
     model = CostModel(lookalikes(), machine(2, 2))
-    options, vectors = cost_layers(model, Space())
-    for layer, slicings, vector in zip(model.graph, options, vectors, strict=True):
-        expected = [model.layer_cost(layer, slicing).total_s for slicing in slicings]
-        assert vector.tolist() == expected
+    pool = pool_of(model)
+    for layer, choices, vector in zip(model.graph, pool.choices, pool.vectors, strict=True):
+        expected = [model.layer_cost(layer, slicing).total_s for slicing in listed(choices)]
+        assert vector.tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_every_edges_table_is_its_own_cost() -> None:
     model = CostModel(lookalikes(), machine(4))
-    options, _ = cost_layers(model, Space(dims_per_layer=2, dims_per_tier=2))
-    for (producer, consumer), matrix in cost_edges(model, options).items():
+    pool = pool_of(model, Space(dims_per_layer=2, dims_per_tier=2))
+    for (producer, consumer), matrix in edge_tables(model, pool.choices).items():
         layer = model.graph.layers[consumer]
         expected = [
-            [model.edge_cost(layer, 0, before, after).total_s for after in options[consumer]]
-            for before in options[producer]
+            [model.edge_cost(layer, 0, before, after).total_s for after in listed(pool.choices[consumer])]
+            for before in listed(pool.choices[producer])
         ]
         assert np.allclose(matrix, expected, rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [([3, 0], [1, 4, 5]), ([0, 1], [1, 0]), ([2, 1, 0], [2, 1, 0])], ids=["few", "turned", "both"]
+)
+def test_equal_layers_get_their_own_rows_of_one_table(first: list[int], second: list[int]) -> None:
+    """Whichever choices they have left, and in whatever order."""
+    model = CostModel(lookalikes(), machine(4))
+    pool = pool_of(model)
+    full = edge_tables(model, pool.choices)
+    index = model.graph.index
+    one, two = index["conv1"], index["conv2"]
+    kept = [np.arange(len(choices)) for choices in pool.choices]
+    kept[one], kept[two] = np.array(first), np.array(second)
+    tables = edge_tables(model, [choices.rows(keep) for choices, keep in zip(pool.choices, kept, strict=True)])
+    for (i, j), matrix in tables.items():
+        assert np.array_equal(matrix, full[i, j][np.ix_(kept[i], kept[j])])
+
+
 def test_equal_layers_are_costed_once() -> None:
     model = CostModel(lookalikes(), machine(2))
-    vectors = dict(zip((layer.name for layer in model.graph), cost_layers(model, Space())[1], strict=True))
-    assert vectors["conv1"] is vectors["conv2"]
-    assert vectors["conv0"] is not vectors["conv1"]  # it returns no gradient to its input
-    assert vectors["norm0"] is not vectors["norm1"]
+    seconds = dict(zip((layer.name for layer in model.graph), pool_of(model).seconds, strict=True))
+    assert seconds["conv1"] is seconds["conv2"]
+    assert seconds["conv0"] is not seconds["conv1"]  # it returns no gradient to its input
+    assert seconds["norm0"] is not seconds["norm1"]
 
 
 def test_a_tensor_read_twice_by_one_layer_moves_twice() -> None:
@@ -55,23 +83,11 @@ def test_a_tensor_read_twice_by_one_layer_moves_twice() -> None:
     fork = net.fork(net.conv(net.input(4, 3, 8, 8), 8))
     net.output(net.add(fork, fork))
     model = CostModel(net.graph, machine(2))
-    options, _ = cost_layers(model, Space())
-    index = net.graph.index
-    pair = (index["fork0"], index["elementwise0"])
-    before, after = options[pair[0]].index((Dim.N,)), options[pair[1]].index((Dim.F,))
+    pool = pool_of(model)
+    pair = (net.graph.index["fork0"], net.graph.index["elementwise0"])
+    before, after = pool.choices[pair[0]].find((Dim.N,)), pool.choices[pair[1]].find((Dim.F,))
     once_s = model.edge_cost(net["elementwise0"], 0, (Dim.N,), (Dim.F,)).total_s
-    assert cost_edges(model, options)[pair][before, after] == pytest.approx(2 * once_s)
-
-
-def test_plans_widen_the_choices_of_their_layers() -> None:
-    model = CostModel(lookalikes(), machine(2, 2))
-    narrow = Space(dims_per_layer=1, dims_per_tier=1)
-    plan = {layer.name: (Dim.N, Dim.N) for layer in model.graph} | {"conv0": (Dim.N, Dim.H)}
-    without, _ = cost_layers(model, narrow)
-    widened, _ = cost_layers(model, narrow, [plan])
-    conv = model.graph.index["conv0"]
-    assert set(widened[conv]) - set(without[conv]) == {(Dim.N, Dim.H)}
-    assert widened[conv + 1] == without[conv + 1]
+    assert edge_tables(model, pool.choices)[pair][before, after] == pytest.approx(2 * once_s)
 
 
 def test_a_restricted_problem_keeps_what_its_choices_cost() -> None:

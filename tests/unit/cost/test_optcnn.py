@@ -1,0 +1,101 @@
+"""The layer-wise paper's cost model, by hand."""
+
+import pytest
+
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel
+from slicewise.cost.optcnn import OptCnnModel
+from slicewise.cost.registry import model_named
+from slicewise.errors import UnknownName
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
+from tests.builders import Net, machine, residual_net
+
+N, F, H = Dim.N, Dim.F, Dim.H
+NODES = machine(2, 2)  # 1 GB/s between the two nodes, 2 GB/s inside
+BETWEEN, INSIDE = 1e9, 2e9
+
+
+def convs(batch: int = 4) -> LayerGraph:
+    net = Net()
+    net.output(net.conv(net.conv(net.input(batch, 4, 8, 8), 8), 8))
+    return net.graph
+
+
+WEIGHT_BYTES = 4 * (8 * 8 * 9 + 8)
+TENSOR_BYTES = 4 * (4 * 8 * 8 * 8)
+
+
+def test_models_are_found_by_name() -> None:
+    assert model_named("analytic") is CostModel
+    assert model_named("optcnn") is OptCnnModel
+    with pytest.raises(UnknownName, match="unknown cost model 'guess'; choose from analytic, optcnn"):
+        model_named("guess")
+
+
+def test_compute_is_the_analytic_models_and_there_is_no_update_halo_or_statistics() -> None:
+    graph = residual_net()
+    ours, theirs = CostModel(graph, NODES), OptCnnModel(graph, NODES)
+    for layer in graph:
+        for slicing in ((N, N), (N, None), (N, H)):
+            mine, other = ours.layer_cost(layer, slicing), theirs.layer_cost(layer, slicing)
+            assert other.compute_s == mine.compute_s
+            assert (other.update_s, other.halo_s, other.reduce_s) == (0.0, 0.0, 0.0)
+            assert (other.halo_bytes, other.reduce_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("slicing", "replicas", "bytes_per_s"),
+    [((N, N), 4, BETWEEN), ((None, N), 2, INSIDE), ((F, N), 2, INSIDE), ((N, F), 2, BETWEEN), ((H, None), 2, BETWEEN)],
+)
+def test_every_replica_pushes_gradients_to_a_server_and_pulls_weights(
+    slicing: Slicing, replicas: int, bytes_per_s: float
+) -> None:
+    graph = convs()
+    cost = OptCnnModel(graph, NODES).layer_cost(graph["conv1"], slicing)
+    assert cost.sync_bytes == 2 * replicas * WEIGHT_BYTES
+    assert cost.sync_s == pytest.approx(2 * replicas * WEIGHT_BYTES / bytes_per_s)
+
+
+@pytest.mark.parametrize("slicing", [(F, F), (None, None), (None, F)])
+def test_weights_that_one_device_alone_holds_stay_there(slicing: Slicing) -> None:
+    graph = convs()
+    cost = OptCnnModel(graph, NODES).layer_cost(graph["conv1"], slicing)
+    assert (cost.sync_s, cost.sync_bytes) == (0.0, 0)
+
+
+def transfer(before: Slicing, after: Slicing) -> Cost:
+    graph = convs()
+    return OptCnnModel(graph, NODES).edge_cost(graph["conv1"], 0, before, after)
+
+
+def test_a_device_waits_for_what_it_needs_and_lacks_without_latency_there_and_back() -> None:
+    """From samples to filters: each of 4 devices needs all, has a quarter; its node has another one."""
+    quarter = TENSOR_BYTES / 4
+    cost = transfer((N, N), (F, F))
+    assert cost.transfer_s == pytest.approx(2 * (2 * quarter / BETWEEN + quarter / INSIDE))
+    assert cost.transfer_bytes == 2 * 4 * 3 * quarter
+
+
+def test_borders_are_part_of_the_transfer() -> None:
+    """Halves of 4 rows: each reads one row more; 4 samples, 8 channels, 8 columns."""
+    row_bytes = 4 * 4 * 8 * 8
+    cost = transfer((None, H), (None, H))
+    assert cost.transfer_s == pytest.approx(2 * row_bytes / INSIDE)
+    assert cost.transfer_bytes == 2 * 2 * row_bytes
+
+
+def test_devices_along_an_axis_that_slices_nothing_stay_idle() -> None:
+    """Whole, the layer is on the first device; the other needs its half from there."""
+    assert transfer((None, None), (None, None)) == Cost()
+    half = TENSOR_BYTES / 2
+    cost = transfer((None, None), (None, N))
+    assert cost.transfer_s == pytest.approx(2 * half / INSIDE)
+    assert cost.transfer_bytes == 2 * half
+
+
+def test_nothing_goes_back_to_the_input() -> None:
+    graph = convs()
+    cost = OptCnnModel(graph, NODES).edge_cost(graph["conv0"], 0, (N, N), (F, F))
+    assert cost.transfer_bytes == 4 * 3 * 4 * (4 * 4 * 8 * 8) / 4

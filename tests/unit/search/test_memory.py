@@ -1,0 +1,175 @@
+"""Plans under a memory limit, against every plan of networks that are small enough."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
+from slicewise.errors import InfeasibleError, MemoryLimitError
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.choices import Floats
+from slicewise.partition.legal import Space
+from slicewise.planning import pareto, plan
+from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.memory import fastest, frontier, smallest, smallest_peak
+from slicewise.search.pins import Pins
+from slicewise.search.problem import Problem, edge_tables
+from slicewise.search.solver import Effort, Settings
+from tests.builders import Net, machine
+from tests.property.enumeration import every_plan
+
+NARROW = Space(dims_per_layer=1, dims_per_tier=1)
+
+
+def heavy_net(batch: int = 2) -> LayerGraph:
+    """Linear layers whose weights are most of the memory: whole they are quick and large, sliced slow and small."""
+    net = Net("heavy_net")
+    hidden = net.linear(net.input(batch, 128), 96)
+    net.output(net.linear(net.relu(net.linear(hidden, 64)), 160))
+    return net.graph
+
+
+def wide_net(batch: int = 3) -> LayerGraph:
+    """A fork, and maps that are most of the memory: what a layer needs while it runs counts."""
+    net = Net("wide_net")
+    trunk = net.fork(net.conv(net.input(batch, 4, 12, 12), 4))
+    net.output(net.add(net.conv(trunk, 4), trunk))
+    return net.graph
+
+
+def pool_of(graph: LayerGraph, *sizes: int, space: Space = NARROW) -> Candidates:
+    return candidates(CostModel(graph, machine(*sizes)), space, {}, Pins())
+
+
+def seconds_and_peaks(pool: Candidates) -> tuple[Floats, Floats]:
+    """Of every plan."""
+    problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(pool.model, pool.choices))
+    kept = Problem(vectors=tuple(row.memory_bytes.astype(float) for row in pool.seconds), matrices={})
+    needed = np.zeros(problem.sizes)
+    for node, row in enumerate(pool.seconds):
+        shape = [len(row.transient_bytes) if other == node else 1 for other in range(needed.ndim)]
+        needed = np.maximum(needed, row.transient_bytes.reshape(shape))
+    return every_plan(problem), every_plan(kept) + needed
+
+
+POOLS = [pool_of(heavy_net(), 2, 2), pool_of(wide_net(), 2), pool_of(wide_net(), 3), pool_of(heavy_net(), 4)]
+any_pool = pytest.mark.parametrize("pool", POOLS, ids=["heavy 2x2", "wide 2", "wide 3", "heavy 4"])
+
+
+@any_pool
+def test_a_plan_fits_any_limit_that_some_plan_fits_and_no_faster_one_is_below_the_bound(pool: Candidates) -> None:
+    seconds, peaks = seconds_and_peaks(pool)
+    limits = np.unique(np.linspace(peaks.min(), peaks.max(), 15, dtype=np.int64))
+    gaps = []
+    for limit in limits:
+        solution = fastest(pool, float(limit), [], Settings(), Effort())
+        fastest_s = seconds[peaks <= limit].min()
+        assert pool.memory(solution.choice)[1] <= limit
+        assert solution.cost == pytest.approx(seconds[solution.choice], rel=1e-9)
+        assert solution.lower <= fastest_s * (1 + 1e-9) <= solution.cost * (1 + 2e-9)
+        gaps.append(1 - solution.lower / solution.cost)
+    assert gaps[-1] <= 1e-9  # a limit that the fastest plan fits costs nothing
+    assert max(gaps) < 1
+
+
+@any_pool
+def test_the_smallest_plan_has_the_smallest_peak_of_all_and_is_the_fastest_such(pool: Candidates) -> None:
+    seconds, peaks = seconds_and_peaks(pool)
+    solution = smallest(pool, Settings(), Effort())
+    assert pool.memory(solution.choice)[1] == smallest_peak(pool)[1] == peaks.min()
+    assert solution.cost == pytest.approx(seconds[peaks == peaks.min()].min(), rel=1e-9)
+
+
+@any_pool
+def test_a_limit_below_the_smallest_peak_is_refused_with_what_is_missing(pool: Candidates) -> None:
+    needs = smallest_peak(pool)[1]
+    with pytest.raises(MemoryLimitError, match=r"no plan fits: the smallest needs .*B per device, 1.00 B more than"):
+        fastest(pool, needs - 1, [], Settings(), Effort())
+    assert pool.memory(fastest(pool, needs, [], Settings(), Effort()).choice)[1] == needs
+
+
+@any_pool
+def test_the_frontier_runs_from_the_fastest_to_the_smallest_and_no_point_beats_another(pool: Candidates) -> None:
+    seconds, peaks = seconds_and_peaks(pool)
+    points = frontier(pool, [], Settings())
+    costs = [point.cost for point in points]
+    needs = [pool.memory(point.choice)[1] for point in points]
+    assert len(points) > 1
+    assert costs == pytest.approx([seconds[point.choice] for point in points])
+    assert costs == sorted(set(costs))
+    assert needs == sorted(set(needs), reverse=True)
+    assert costs[0] == pytest.approx(seconds.min(), rel=1e-9)
+    assert needs[-1] == peaks.min()
+
+
+def test_a_known_plan_that_fits_is_never_beaten_by_the_plan_found() -> None:
+    """Prices find corners of the convex hull; a plan in hand may lie inside it and still be the fastest that fits."""
+    pool = POOLS[1]
+    seconds, peaks = seconds_and_peaks(pool)
+    improved = 0
+    for limit in np.unique(peaks)[::8]:
+        without = fastest(pool, float(limit), [], Settings(), Effort())
+        best = np.unravel_index(np.where(peaks <= limit, seconds, np.inf).argmin(), seconds.shape)
+        known = fastest(pool, float(limit), [tuple(map(int, best))], Settings(), Effort())
+        assert known.cost == pytest.approx(seconds[best], rel=1e-9)
+        improved += known.cost < without.cost * (1 - 1e-9)
+    assert improved
+
+
+def test_a_plan_for_a_device_fits_it() -> None:
+    cluster = machine(2, 2)
+    free = plan(heavy_net(), cluster)
+    least = plan(heavy_net(), cluster, objective="memory")
+    peak, smallest_bytes = free.predicted["peak_memory_bytes"], least.predicted["peak_memory_bytes"]
+    assert smallest_bytes < peak
+    limit = (peak + smallest_bytes) // 2
+    small = replace(cluster, device=replace(cluster.device, memory_bytes=limit))
+    for made in (plan(heavy_net(), small), plan(heavy_net(), cluster, memory_limit_bytes=limit)):
+        assert made.predicted["peak_memory_bytes"] <= limit
+        assert made.predicted["additive_s"] >= free.predicted["additive_s"]
+        assert made.certificate["constraints"][-1].startswith("at most ")
+
+
+def test_a_baseline_that_does_not_fit_says_so() -> None:
+    cluster = machine(2, 2)
+    least = plan(heavy_net(), cluster, objective="memory")
+    limit = int(least.predicted["peak_memory_bytes"])
+    made = plan(heavy_net(8), cluster, memory_limit_bytes=2 * limit)
+    assert any(not baseline["feasible"] for baseline in made.baselines.values())
+    for baseline in made.baselines.values():
+        if "peak_memory_bytes" in baseline:
+            assert baseline["feasible"] == (baseline["peak_memory_bytes"] <= 2 * limit)
+
+
+def test_what_would_fit_is_told_and_does_fit() -> None:
+    cluster = machine(2)
+    graph = wide_net(4)
+    needs = int(plan(graph, cluster, objective="memory").predicted["peak_memory_bytes"])
+    with pytest.raises(InfeasibleError, match=r"no plan fits.*; would fit: .*--batch 2") as error:
+        plan(graph, cluster, memory_limit_bytes=0.6 * needs)
+    assert "--devices 4" in str(error.value)
+    assert plan(graph, cluster, batch=2, memory_limit_bytes=0.6 * needs)
+    assert plan(graph, cluster, devices=4, memory_limit_bytes=0.6 * needs)
+    with pytest.raises(InfeasibleError, match="nor with --recompute, 16 times the devices or 1/16 the batch"):
+        plan(graph, cluster, memory_limit_bytes=10)
+
+
+def test_recomputing_and_a_lighter_optimizer_keep_less() -> None:
+    peaks = [
+        plan(wide_net(), machine(2), training=training, objective="memory").predicted["peak_memory_bytes"]
+        for training in (Training(optimizer="adam"), Training(optimizer="momentum"), Training())
+    ]
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[0] > peaks[-1]
+
+
+def test_pareto_plans_trade_time_for_memory() -> None:
+    plans = pareto(heavy_net(), machine(2, 2))
+    times = [made.predicted["additive_s"] for made in plans]
+    peaks = [made.predicted["peak_memory_bytes"] for made in plans]
+    assert times == sorted(times)
+    assert peaks == sorted(peaks, reverse=True)
+    assert times[0] == pytest.approx(plan(heavy_net(), machine(2, 2)).predicted["additive_s"])
+    assert peaks[-1] == plan(heavy_net(), machine(2, 2), objective="memory").predicted["peak_memory_bytes"]
