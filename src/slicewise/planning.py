@@ -8,7 +8,7 @@ from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import InfeasibleError, MemoryLimitError, UnknownName
+from slicewise.errors import InfeasibleError, MemoryLimitError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
@@ -22,7 +22,9 @@ from slicewise.search.registry import search_named
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.events import simulate
 from slicewise.units import amount
+from slicewise.validate.recost import recost
 
+_SAME = 1e-9  # of a cost: what rounding may add up to
 OBJECTIVES = ("time", "memory")
 
 
@@ -73,7 +75,20 @@ def plan(
         reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
         baselines[name] = {**expected, "feasible": fits, "reason": reason}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
-    return describe(model, slicings, certificate=certificate.to_dict(), baselines=baselines)
+    made = describe(model, slicings, certificate=certificate.to_dict(), baselines=baselines)
+    if cost == "analytic":
+        _price_again(model, slicings, float(str(made.predicted["additive_s"])))
+    return made
+
+
+def _price_again(model: CostModel, slicings: Mapping[str, Slicing], additive_s: float) -> None:
+    """By an evaluator that shares no code with the tables: where the two differ, a plan is not to be trusted."""
+    again_s = recost(model.graph, model.cluster, slicings, model.training)
+    if abs(again_s - additive_s) > _SAME * additive_s:
+        raise SlicewiseError(
+            f"the plan costs {additive_s!r} s by the tables and {again_s!r} s by the independent evaluator; please "
+            f"report this with the command and the model"
+        )
 
 
 def pareto(

@@ -7,16 +7,22 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.borders import halo_seconds
+from slicewise.cost.network import Network
+from slicewise.graph.dims import SPACE
 from slicewise.graph.layer import Layer
 from slicewise.graph.window import Window
+from slicewise.partition.choices import Choices
 from slicewise.partition.halo import halo, needed
-from slicewise.partition.layout import layouts
+from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import Space, legal_slicings
 from slicewise.partition.parts import as_box, intervals
+from slicewise.partition.route import Transfer, route
 from tests.builders import output_extent
-from tests.property.ranks import boxes_of, cut, deliver, numbered
-from tests.property.strategies import WINDOWED, layers, meshes
+from tests.property.ranks import boxes_of, cut, deliver, groups, numbered, received_s
+from tests.property.strategies import DEEP_SIZES, TIER_SIZES, WINDOWED, clusters, layers, meshes
 
 
 @st.composite
@@ -113,3 +119,50 @@ def test_one_exchange_along_the_halos_axes_brings_all_that_is_read(
             position = layer.input_dims[0].index(dim)
             read = taps(window, outputs, whole.shape[position]) & set(range(whole.shape[position]))
             assert read <= set(range(*wanted[rank][position]))
+
+
+def slowest_rank_s(layer: Layer, slicing: Slicing, network: Network) -> float:
+    """One exchange, from its routes."""
+    mesh = network.cluster.mesh
+    exchange = halo(layer, slicing, mesh)
+    if exchange is None:
+        return 0.0
+    own = boxes_of(layer.input_shapes[0], layouts(layer, slicing).inputs[0], mesh)
+    wanted = [as_box(start, stop) for start, stop in zip(exchange.start, exchange.stop, strict=True)]
+    transfers = [
+        Transfer(group[moved.source], group[moved.target], moved.box)
+        for group in groups(mesh, exchange.axes)
+        for moved in route([own[rank] for rank in group], [wanted[rank] for rank in group])
+    ]
+    rates = [network.all_to_all_s_per_byte(tier) * 4 for tier in range(len(network.cluster.tiers))]
+    return network.all_to_all_latency_s(exchange.axes) + max(received_s(transfers, mesh, rates))
+
+
+def even(layer: Layer, slicing: Slicing, mesh: Mesh) -> bool:
+    """Whether the windowed dims go into equal parts, of the input and of the output."""
+    degrees = {dim: mesh.group_size(tuple(axis for axis, d in enumerate(slicing) if d is dim)) for dim in layer.windows}
+    return all(extent % degree == 0 for dim, degree in degrees.items() for extent in layer.extents(dim))
+
+
+@settings(max_examples=250)
+@given(layers(WINDOWED), clusters([*TIER_SIZES, *DEEP_SIZES]), st.data())
+def test_halo_seconds_are_the_slowest_ranks_for_one_cut_and_some_ranks_for_several(
+    layer: Layer, cluster: Cluster, data: st.DataObject
+) -> None:
+    legal = legal_slicings(layer, cluster.mesh, Space(dims_per_layer=4, dims_per_tier=3))
+    slicing = data.draw(st.sampled_from([chosen for chosen in legal if set(SPACE) & set(chosen)] or legal))
+    network = Network(cluster)
+    found_s = float(halo_seconds(layer, Choices.of([slicing], cluster.mesh), network, 4)[0])
+    expected_s = slowest_rank_s(layer, slicing, network)
+    assert found_s <= expected_s * (1 + 1e-9)
+    if len(set(SPACE) & set(slicing)) < 2 or even(layer, slicing, cluster.mesh):
+        assert found_s >= expected_s * (1 - 1e-9)
+
+
+@given(layers(WINDOWED), clusters(), st.data())
+def test_halo_seconds_of_many_slicings_are_those_of_each(layer: Layer, cluster: Cluster, data: st.DataObject) -> None:
+    legal = legal_slicings(layer, cluster.mesh)
+    network = Network(cluster)
+    together = halo_seconds(layer, Choices.of(legal, cluster.mesh), network, 2)
+    row = data.draw(st.integers(0, len(legal) - 1))
+    assert together[row] == halo_seconds(layer, Choices.of([legal[row]], cluster.mesh), network, 2)[0]
