@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.registry import model_named
+from slicewise.cost.training import PLAIN
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_slicings, refusal
+from slicewise.search.candidates import candidates
+from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
-from slicewise.search.problem import Problem, cost_edges, cost_layers
+from slicewise.search.problem import Problem, edge_tables
 from tests.builders import machine
 from tests.property.strategies import clusters, graphs, slicings
 
@@ -37,10 +41,11 @@ def test_tables_hold_what_the_model_says_of_every_plan(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
     model = CostModel(graph, cluster)
-    options, vectors = cost_layers(model, Space())
-    problem = Problem(vectors=vectors, matrices=cost_edges(model, options))
+    pool = candidates(model, Space(), {}, Pins())
+    problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(model, pool.choices))
     chosen = data.draw(slicings(graph, cluster.mesh))
-    choice = [options[position].index(chosen[layer.name]) for position, layer in enumerate(graph)]
+    choice = pool.rows(chosen)
+    assert choice is not None
     assert problem.cost(choice) == pytest.approx(total_s(model, chosen), rel=1e-9)
     plan_cost = sum(model.plan_costs(chosen).values(), Cost())
     assert plan_cost.total_s == pytest.approx(total_s(model, chosen), rel=1e-9)
@@ -51,7 +56,7 @@ def test_tables_hold_what_the_model_says_of_every_plan(
 def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGraph, cluster: Cluster) -> None:
     model = CostModel(graph, cluster)
     known, _ = baseline_slicings(model)
-    best, certificate = best_slicings(model, Space(), "elimination", known)
+    best, certificate = best_slicings(model, Space(), known)
     assert all(refusal(layer, best[layer.name], cluster.mesh) is None for layer in graph)
     assert certificate.optimal
     for slicing in known.values():
@@ -62,20 +67,21 @@ def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGrap
 @given(graphs(max_layers=3), clusters(), st.data())
 def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = CostModel(graph, cluster)
-    best, _ = best_slicings(model, Space(), "elimination", baseline_slicings(model)[0])
+    best, _ = best_slicings(model, Space(), baseline_slicings(model)[0])
     other = data.draw(slicings(graph, cluster.mesh))
     assert total_s(model, best) <= total_s(model, other) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("cost", ["analytic", "optcnn"])
 @pytest.mark.parametrize("sizes", [(2,), (4,), (2, 2)])
 @settings(max_examples=8)
 @given(graph=graphs(max_layers=2))
-def test_pruned_elimination_finds_the_cheapest_of_all_plans(graph: LayerGraph, sizes: tuple[int, ...]) -> None:
-    model = CostModel(graph, machine(*sizes))
-    space = Space(dims_per_layer=2, dims_per_tier=1)
+def test_the_search_finds_the_cheapest_of_all_plans(graph: LayerGraph, sizes: tuple[int, ...], cost: str) -> None:
+    model = model_named(cost)(graph, machine(*sizes), PLAIN)
+    space = Space(dims_per_layer=2, dims_per_tier=1, reductions=cost == "analytic", uneven=cost == "analytic")
     options = [legal_slicings(layer, model.cluster.mesh, space) for layer in graph]
     assume(prod(map(len, options)) <= 5_000_000)
-    best, _ = best_slicings(model, space, "elimination", {})
+    best, _ = best_slicings(model, space, {})
     assert total_s(model, best) == pytest.approx(all_plans_s(model, options).min(), rel=1e-9)
 
 

@@ -25,7 +25,7 @@ from slicewise.search.solution import Solution
 
 OPTIMAL_GAP = 1e-9
 _PROMISING = 128  # choices per layer for a first plan
-_QUICK_PAIRS = 2e7  # table entries that are made in a few seconds
+_QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
@@ -122,12 +122,12 @@ def _finish(
 
 
 def _pairs(model: CostModel, kept: Sequence[Ints]) -> float:
-    """Entries of the tables that equal edges share."""
+    """Entries of an edge's table, on average over edges that are not alike."""
     sizes: dict[tuple[int, int, int], float] = {}
     for i, j, slot in model.graph.edges:
         key = (model.alike[i], model.alike[j], slot)
         sizes[key] = max(sizes.get(key, 0.0), float(len(kept[i])) * len(kept[j]))
-    return sum(sizes.values())
+    return sum(sizes.values()) / max(1, len(sizes))
 
 
 def _refined(
