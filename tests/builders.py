@@ -238,3 +238,20 @@ def residual_net(batch: int = 4) -> LayerGraph:
     trunk = net.fork(net.conv(net.input(batch, 3, 8, 8), 8))
     net.output(net.add(net.norm(net.conv(trunk, 8)), trunk))
     return net.graph
+
+
+def dense_net(batch: int = 8, *, channels: int = 64, rows: int = 8) -> LayerGraph:
+    """Every convolution reads the sum of all before it: more than the paper's two rules can take apart."""
+    net = Net("dense_net")
+    made = [net.fork(net.conv(net.input(batch, 3, rows, rows), channels))]
+    for _ in range(2):
+        made.append(net.fork(net.conv(_sum(net, made), channels)))
+    net.output(net.conv(_sum(net, made), channels))
+    return net.graph
+
+
+def _sum(net: Net, made: list[str]) -> str:
+    total = made[0]
+    for name in made[1:]:
+        total = net.add(total, name)
+    return total

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slicewise.partition.choices import Ints
+from slicewise.partition.choices import Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.elimination import eliminate
 from slicewise.search.problem import Problem
@@ -90,7 +90,7 @@ def test_messages_of_groups_bound_their_members(problem: Problem, rounds: int, s
 def grouped(problem: Problem, groups: list[Ints]) -> Problem:
     """Choices of one group as one choice: the cheapest of each."""
 
-    def least(table: np.ndarray[tuple[int, ...], np.dtype[np.float64]], group: Ints, dim: int) -> Ints:
+    def least(table: Floats, group: Ints, dim: int) -> Floats:
         return np.stack([table.compress(group == number, dim).min(axis=dim) for number in np.unique(group)], axis=dim)
 
     return Problem(

@@ -46,7 +46,7 @@ def test_a_merged_machine_keeps_the_first_axes(cluster: Cluster) -> None:
 
 
 def test_a_merged_device_has_the_links_of_all_its_members() -> None:
-    """2 nodes of 4 at 1 and 2 GB/s; all 4 share a node's link. Two by two they get 0.5 GB/s of it, and 4 GB/s inside."""
+    """2 nodes of 4, which share 1 GB/s; 2 GB/s inside. Two by two they have 0.5 GB/s of it, and 4 GB/s inside."""
     coarse = merged(machine(2, 4), 2)
     assert coarse.devices == 4
     assert [coarse.bytes_per_s(tier, "all_gather") for tier in (0, 1)] == [0.5e9, 4e9]

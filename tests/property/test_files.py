@@ -6,9 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans import Plan
 from tests.property.strategies import graphs, meshes, slicings
+
+
+def trainings() -> st.SearchStrategy[Training]:
+    return st.builds(
+        Training,
+        dtype=st.sampled_from(sorted(ITEM_BYTES)),
+        optimizer=st.sampled_from(sorted(OPTIMIZER_STATE)),
+        recompute=st.booleans(),
+        batchnorm=st.sampled_from(BATCHNORMS),
+    )
 
 
 @given(graphs())
@@ -27,14 +38,16 @@ def test_another_batch_changes_the_batch_and_nothing_else(graph: LayerGraph, bat
 
 
 @settings(max_examples=40)
-@given(graphs(), meshes(), st.data())
-def test_a_plan_survives_its_file(graph: LayerGraph, mesh: Mesh, data: st.DataObject) -> None:
+@given(graphs(), meshes(), trainings(), st.data())
+def test_a_plan_survives_its_file(graph: LayerGraph, mesh: Mesh, training: Training, data: st.DataObject) -> None:
     plan = Plan(
         model=graph.name,
         cluster="toy",
         devices=mesh.devices,
         batch=graph.batch,
-        dtype="fp32",
+        training=training,
+        cost_model="optcnn",
+        input_shape=graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in mesh.axes},
         slicings=data.draw(slicings(graph, mesh)),
         kinds={layer.name: layer.kind.value for layer in graph},

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
+from slicewise.partition.choices import CANONICAL
 from slicewise.partition.halo import needed_boxes
 from slicewise.partition.layout import Layout, Slicing, layouts
-from slicewise.partition.legal import CANONICAL, Space, legal_slicings, refusal
+from slicewise.partition.legal import Space, legal_slicings, refusal
 from slicewise.partition.parts import boxes
 from tests.property.strategies import layers, meshes
 

@@ -156,7 +156,8 @@ def test_a_table_holds_what_its_pairs_cost_one_by_one(shape: Shape, cluster: Clu
     some = st.lists(layouts(shape, cluster.mesh), min_size=1, max_size=12)
     sources, targets = data.draw(some), data.draw(some)
     network = Network(cluster)
-    with patch.object(transitions, "_PAIRS_AT_ONCE", data.draw(st.sampled_from([1, 20, 2_000_000]))):
+    pairs, few_axes = data.draw(st.sampled_from([1, 20, 2_000_000])), data.draw(st.sampled_from([0, 7]))
+    with patch.multiple(transitions, _PAIRS_AT_ONCE=pairs, _FEW_AXES=few_axes):
         together = table(shape, sources, targets, network)
     one_by_one = [[closed_form_s(shape, source, target, network) for target in targets] for source in sources]
     assert np.allclose(together, one_by_one, rtol=1e-9, atol=1e-18)

@@ -18,7 +18,7 @@ from tests.builders import Net, machine, residual_net
 
 
 def tied_net(rows: int = 11, columns: int = 12) -> LayerGraph:
-    """Two convolutions of one weight on 11 x 12 and 5 x 6: on four devices the first is smallest by W, the other by HW."""
+    """Two convolutions of one weight on 11 x 12 and 5 x 6: in four parts the first is smallest by W, the other by HW."""
     net = Net()
     first = net.conv(net.input(1, 16, rows, columns), 16)
     second = net.conv(net.pool(net.conv(first, 16)), 16)
@@ -30,7 +30,8 @@ def tied_net(rows: int = 11, columns: int = 12) -> LayerGraph:
 def test_choices_are_the_legal_slicings_and_those_of_known_plans() -> None:
     model = CostModel(residual_net(), machine(2, 2))
     narrow = Space(dims_per_layer=1, dims_per_tier=1)
-    known: dict[str, Slicing] = {layer.name: (Dim.N, Dim.N) for layer in model.graph} | {"conv1": (Dim.N, Dim.H)}
+    known: dict[str, Slicing] = {layer.name: (Dim.N, Dim.N) for layer in model.graph}
+    known["conv1"] = (Dim.N, Dim.H)
     pool = candidates(model, narrow, {"mine": known}, Pins())
     for layer, choices in zip(model.graph, pool.choices, strict=True):
         listed = {choices[row] for row in range(len(choices))}
@@ -78,7 +79,8 @@ def test_the_fastest_plan_of_tied_layers_is_the_fastest_of_those_that_slice_them
     tables = edge_tables(model, pool.choices)
     costs = []
     for row in range(len(pool.choices[first])):
-        rows = [np.array([row]) if node in (first, second) else np.arange(len(c)) for node, c in enumerate(pool.choices)]
+        rows = [np.arange(len(choices)) for choices in pool.choices]
+        rows[first] = rows[second] = np.array([row])
         costs.append(eliminate(Problem(vectors=tuple(pool.vectors), matrices=tables).restricted(rows)).cost)
     chosen, _ = best_slicings(model, Space(), {})
     assert sum(cost.total_s for cost in model.plan_costs(chosen).values()) == pytest.approx(min(costs), rel=1e-9)

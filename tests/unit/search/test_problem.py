@@ -43,7 +43,7 @@ def test_every_layers_table_is_its_own_cost() -> None:
 
 def test_every_edges_table_is_its_own_cost() -> None:
     model = CostModel(lookalikes(), machine(4))
-    pool = pool_of(model, Space(dims_per_layer=2, dims_per_tier=2))
+    pool = pool_of(model, Space(dims_per_layer=1, dims_per_tier=1))
     for (producer, consumer), matrix in edge_tables(model, pool.choices).items():
         layer = model.graph.layers[consumer]
         expected = [

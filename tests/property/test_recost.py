@@ -1,0 +1,40 @@
+"""Any legal plan of any network costs the same both ways."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.model import CostModel
+from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.legal import Space
+from slicewise.validate.recost import recost_terms
+from tests.builders import DEVICE
+from tests.property.strategies import DEEP_SIZES, TIER_SIZES, clusters, graphs, slicings
+
+EVERY_DTYPE = replace(DEVICE, reduced_flops_per_s={"tf32": 2e12, "bf16": 4e12, "fp16": 3e12})
+
+trainings = st.builds(
+    Training,
+    dtype=st.sampled_from(sorted(ITEM_BYTES)),
+    optimizer=st.sampled_from(sorted(OPTIMIZER_STATE)),
+    recompute=st.booleans(),
+    batchnorm=st.sampled_from(BATCHNORMS),
+)
+
+
+@settings(max_examples=150)
+@given(graphs(), clusters([*TIER_SIZES, *DEEP_SIZES]), st.sampled_from([None, 1, 3]), trainings, st.data())
+def test_the_planner_and_the_page_agree_on_every_term(
+    graph: LayerGraph, cluster: Cluster, cores: int | None, training: Training, data: st.DataObject
+) -> None:
+    graph = graph.with_local_statistics() if training.batchnorm == "local" else graph
+    machine = replace(cluster, device=EVERY_DTYPE, cores=cores)
+    chosen = data.draw(slicings(graph, machine.mesh, Space(dims_per_layer=4, dims_per_tier=3)))
+    total = sum(CostModel(graph, machine, training).plan_costs(chosen).values(), Cost())
+    for term, seconds in recost_terms(graph, machine, chosen, training).items():
+        assert seconds == pytest.approx(getattr(total, term), rel=1e-9, abs=1e-9 * total.total_s), term
