@@ -8,7 +8,7 @@ from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import InfeasibleError, MemoryLimitError, SlicewiseError, UnknownName
+from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
@@ -55,6 +55,8 @@ def plan(
     search_named(search)
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
+    if cost == "optcnn" and space.reductions:
+        raise RequestError("--cost optcnn has no price for sliced input channels; use it with --space optcnn")
     model = _model(graph, cluster, batch, devices, cost, training)
     pins = Pins.parse(fix, forbid)
     pins.check([layer.name for layer in model.graph])
@@ -210,7 +212,8 @@ def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, ob
     """The predicted step, under the names of the JSON."""
     total = sum(model.plan_costs(slicings).values(), Cost())
     timeline = simulate(model, slicings)
-    simulated_s = timeline.seconds
+    # the paper's model knows no overlap
+    simulated_s = timeline.seconds if model.name == "analytic" else total.total_s
     return {
         "iteration_s": simulated_s,
         "additive_s": total.total_s,
@@ -220,7 +223,7 @@ def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, ob
         "halo_s": total.halo_s,
         "reduce_s": total.reduce_s,
         "sync_s": total.sync_s,
-        "exposed_sync_s": timeline.exposed_sync_s,
+        "exposed_sync_s": timeline.exposed_sync_s if model.name == "analytic" else total.sync_s,
         "update_s": total.update_s,
         "samples_per_s": model.graph.batch / simulated_s,
         "bytes_moved": total.bytes_moved,

@@ -18,7 +18,7 @@ from tests.builders import Net, machine, residual_net
 
 
 def tied_net(rows: int = 11, columns: int = 12) -> LayerGraph:
-    """Two convolutions of one weight on 11 x 12 and 5 x 6: in four parts the first is smallest by W, the other by HW."""
+    """Two convolutions of one weight on 11 x 12 and 5 x 6: in four parts one is smallest by W, the other by HW."""
     net = Net()
     first = net.conv(net.input(1, 16, rows, columns), 16)
     second = net.conv(net.pool(net.conv(first, 16)), 16)
