@@ -45,6 +45,7 @@ def case(request: dict[str, Any]) -> dict[str, Any]:
         cost=request.get("cost", "analytic"),
         space=SPACES[request.get("space", "full")],
         memory_limit_bytes=float("inf"),
+        gap=request.get("gap", 0.0),
     )
     total_s = time.perf_counter() - started
     return {
@@ -109,10 +110,10 @@ def paper() -> None:
     )
 
 
-def full(cases: list[tuple[str, int]]) -> None:
+def full(cases: list[tuple[str, int, float]]) -> None:
     rows = []
-    for model, devices in cases:
-        row = measured(model=model, cluster="dgx-a100", devices=devices)
+    for model, devices, gap in cases:
+        row = measured(model=model, cluster="dgx-a100", devices=devices, gap=gap)
         rows.append(
             [
                 model,
@@ -183,9 +184,10 @@ def main(arguments: list[str]) -> None:
         return
     quick = "--quick" in arguments
     paper()
-    cases = [(model, devices) for devices in (32, 64) for model in ("inception_v3", "resnet101")]
+    cases = [(model, devices, 0.0) for devices in (32, 64) for model in ("inception_v3", "resnet101")]
     if not quick:
-        cases += [(model, 1024) for model in ("inception_v3", "resnet50", "resnet152", "densenet121")]
+        cases += [(model, 1024, 0.0) for model in ("inception_v3", "resnet50", "resnet152", "densenet121")]
+        cases.append(("densenet121", 1024, 0.01))
     full(cases)
     growth([2, 4, 8, 16, 32, 64] + ([] if quick else [128, 256, 512, 1024]), [0, 34] if quick else [0, 34, 100, 317])
     cold()

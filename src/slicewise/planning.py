@@ -43,6 +43,7 @@ def plan(
     fix: Sequence[str] = (),
     forbid: Sequence[str] = (),
     time_limit_s: float = float("inf"),
+    gap: float = 0.0,
     progress: Progress = lambda _: None,
 ) -> Plan:
     """The slicing of every layer that makes one training step cheapest, with proof and baselines.
@@ -62,7 +63,7 @@ def plan(
     pins.check([layer.name for layer in model.graph])
     found, reasons = baseline_slicings(model)
     limit = model.cluster.device.memory_bytes if memory_limit_bytes is None else memory_limit_bytes
-    settings = Settings(search=search, time_limit_s=time_limit_s, progress=progress)
+    settings = Settings(search=search, time_limit_s=time_limit_s, gap=gap, progress=progress)
     try:
         slicings, certificate = best_slicings(
             model, space, found, settings=settings, pins=pins, memory_limit_bytes=limit, objective=objective

@@ -2,10 +2,12 @@ import pytest
 
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, GraphError, UnknownName
 from slicewise.graph.sources import load_graph
-from slicewise.partition.legal import Space
-from slicewise.planning import describe, plan, predicted
+from slicewise.partition.legal import SPACES, Space
+from slicewise.planning import baseline_plan, describe, model_of, plan, predicted
+from slicewise.search.baselines import data
 from tests.builders import machine, residual_net, small_cnn
 
 
@@ -33,6 +35,12 @@ def test_a_plans_cost_is_the_sum_over_its_layers_and_edges() -> None:
 
 def test_no_baseline_is_cheaper_than_the_plan() -> None:
     made = plan(load_graph("alexnet"), "p100-4x4", batch=128, devices=8)
+    assert {name for name, baseline in made.baselines.items() if baseline["feasible"]} == {
+        "data",
+        "filter",
+        "spatial",
+        "owt",
+    }
     for baseline in made.baselines.values():
         assert made.predicted["additive_s"] <= baseline["additive_s"] * (1 + 1e-9)
 
@@ -66,6 +74,40 @@ def test_given_slicings_are_described_as_they_are() -> None:
     assert described.predicted == predicted(model, slicings)
 
 
+@pytest.mark.parametrize("training", [Training(), Training(optimizer="adam", batchnorm="local", recompute=True)])
+@pytest.mark.parametrize("cost", ["analytic", "optcnn"])
+def test_a_plan_is_costed_again_as_it_was(training: Training, cost: str) -> None:
+    cluster = machine(2, 2)
+    made = plan(residual_net(8), cluster, training=training, cost=cost, space=SPACES["optcnn"])
+    assert (made.training, made.cost_model) == (training, cost)
+    model = model_of(made, residual_net(), cluster)
+    assert predicted(model, made.slicings) == made.predicted
+
+
+def test_statistics_of_a_ranks_own_slice_cost_no_exchange() -> None:
+    whole, local = (
+        plan(residual_net(8), machine(2), training=Training(batchnorm=kind), fix=["*=N"]).predicted["reduce_s"]
+        for kind in ("exact", "local")
+    )
+    assert whole > local == 0
+
+
+def test_the_papers_space_is_named_and_holds() -> None:
+    made = plan(small_cnn(8), machine(2, 2), cost="optcnn", space=SPACES["optcnn"])
+    assert "every mesh axis to an output dim or nothing" in made.certificate["space"]
+    assert "equal parts" in made.certificate["space"]
+    assert made.certificate["optimal"]
+
+
+def test_a_strategy_without_a_search_is_a_plan_too() -> None:
+    graph, cluster = small_cnn(), machine(2, 2)
+    made = baseline_plan(graph, cluster, "data", batch=8)
+    assert made.slicings == data(CostModel(graph.with_batch(8), cluster))
+    assert made.certificate == {}
+    with pytest.raises(UnknownName, match="unknown strategy 'luck'; choose from data, filter, layerwise, owt, spatial"):
+        baseline_plan(graph, cluster, "luck", batch=8)
+
+
 @pytest.mark.parametrize("devices", [0, -1])
 def test_no_devices_are_refused(devices: int) -> None:
     with pytest.raises(ClusterError, match=f"devices must be positive \\(got {devices}\\)"):
@@ -82,3 +124,12 @@ def test_unknown_clusters_and_searches_are_refused() -> None:
         plan(small_cnn(), "cray")
     with pytest.raises(UnknownName, match="unknown search 'luck'"):
         plan(small_cnn(), machine(2), search="luck")
+
+
+def test_unknown_objectives_models_and_dtypes_are_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown objective 'beauty'; choose from memory, time"):
+        plan(small_cnn(), machine(2), objective="beauty")
+    with pytest.raises(UnknownName, match="unknown cost model 'guess'"):
+        plan(small_cnn(), machine(2), cost="guess")
+    with pytest.raises(ClusterError, match="toy has no bf16; choose from fp32"):
+        plan(small_cnn(), machine(2), training=Training(dtype="bf16"))

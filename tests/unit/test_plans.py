@@ -167,3 +167,16 @@ def test_a_volume_may_come_out_cut_along_both_tiers_whatever_the_order() -> None
     other = replace(plan, slicings={**slicings, net.graph.inputs[0].name: cut})
     with pytest.raises(PlanError, match="with batch 1 on 4 devices this must be whole"):
         other.check(net.graph, flat)
+
+
+def test_a_plan_that_tears_layers_of_one_weight_apart_is_refused() -> None:
+    net = Net()
+    first = net.conv(net.input(4, 8, 8, 8), 8)
+    second = net.conv(first, 8)
+    net.share(first, second)
+    net.output(second)
+    made = make_plan(net.graph, CLUSTER)
+    made.check(net.graph, CLUSTER.mesh)
+    torn = replace(made, slicings={**made.slicings, first: (Dim.N, None), second: (Dim.H, None)})
+    with pytest.raises(SlicingError, match="conv1 shares weights with conv0 and must be sliced like it"):
+        torn.check(net.graph, CLUSTER.mesh)

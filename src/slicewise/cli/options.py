@@ -51,6 +51,17 @@ def size(text: str) -> float:
     return float(number) * scale
 
 
+def share(text: str) -> float:
+    """`0.01`, or `1%`."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share such as 0.01 or 1% (got {text!r})")
+    return value
+
+
 def duration(text: str) -> float:
     """`90`, `90s`, `5min`, `2h`, in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)?", text.strip())

@@ -15,6 +15,7 @@ from slicewise.cli.options import (
     print_json,
     progress,
     shape,
+    share,
     size,
     training_of,
 )
@@ -55,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--forbid", action="append", default=[], metavar="[PATTERN=]DIMS", help="as 'HW' or 'features.*=C'"
     )
     group.add_argument("--time-limit", type=duration, metavar="TIME", help="then the best plan so far and its gap")
+    group.add_argument(
+        "--gap", type=share, default=0.0, metavar="SHARE", help="proven this close to the optimum will do, as 0.01"
+    )
     group.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here")
     parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
@@ -95,6 +99,7 @@ def main(options: argparse.Namespace) -> int:
             objective=options.objective,
             memory_limit_bytes=options.memory_limit,
             time_limit_s=options.time_limit or float("inf"),
+            gap=options.gap,
         )
     else:
         made = baseline_plan(graph, cluster, options.strategy, **request, cost=options.cost)

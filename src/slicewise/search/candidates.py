@@ -32,16 +32,19 @@ class Candidates:
         return None if None in found else [row for row in found if row is not None]
 
     def rows_kept(self, kept: Sequence[Ints]) -> "Candidates":
-        """Only these choices of every layer."""
-        shared: dict[tuple[int, bytes], tuple[Choices, LayerSeconds]] = {}
+        """Only these choices of every layer; layers that are alike go on sharing them."""
+        choices: dict[tuple[int, bytes], Choices] = {}
+        seconds: dict[tuple[int, bytes], LayerSeconds] = {}
         pairs = []
-        for rows, seconds, keep in zip(self.choices, self.seconds, kept, strict=True):
-            key = (id(rows), keep.tobytes())
-            if key not in shared:  # layers that are alike go on sharing their choices
-                shared[key] = rows.rows(keep), seconds.rows(keep)
-            pairs.append(shared[key])
+        for rows, timed, keep in zip(self.choices, self.seconds, kept, strict=True):
+            mine, own = (id(rows), keep.tobytes()), (id(timed), keep.tobytes())
+            if mine not in choices:
+                choices[mine] = rows.rows(keep)
+            if own not in seconds:
+                seconds[own] = timed.rows(keep)
+            pairs.append((choices[mine], seconds[own]))
         return Candidates(
-            model=self.model, choices=tuple(rows for rows, _ in pairs), seconds=tuple(rows for _, rows in pairs)
+            model=self.model, choices=tuple(rows for rows, _ in pairs), seconds=tuple(timed for _, timed in pairs)
         )
 
     def slicings(self, choice: Sequence[int]) -> dict[str, Slicing]:

@@ -20,16 +20,21 @@ from slicewise.units import amount
 _PRICES = 12
 
 
-def fastest(
-    pool: Candidates, limit_bytes: float, plans: Sequence[Sequence[int]], settings: Settings, effort: Effort
-) -> Solution:
-    """The fastest plan whose peak fits; where the price leaves a gap, the solution's `lower` says how large."""
+def check_fits(pool: Candidates, limit_bytes: float) -> None:
+    """Refuse a limit that no plan fits."""
     _, needs = smallest_peak(pool)
     if needs > limit_bytes:
         raise MemoryLimitError(
             f"no plan fits: the smallest needs {amount(needs, 'B')} per device, {amount(needs - limit_bytes, 'B')} "
             f"more than the limit of {amount(limit_bytes, 'B')}"
         )
+
+
+def fastest(
+    pool: Candidates, limit_bytes: float, plans: Sequence[Sequence[int]], settings: Settings, effort: Effort
+) -> Solution:
+    """The fastest plan whose peak fits; where the price leaves a gap, the solution's `lower` says how large."""
+    check_fits(pool, limit_bytes)
     kept = _affordable(pool, limit_bytes)
     places = [np.searchsorted(keep, rows) for keep, rows in zip(kept, zip(*plans, strict=True), strict=False)]
     fitting = [

@@ -13,7 +13,7 @@ from slicewise.partition.legal import Space
 from slicewise.search.baselines import BASELINES
 from slicewise.search.candidates import Candidates, candidates
 from slicewise.search.elimination import irreducible_nodes
-from slicewise.search.memory import fastest, smallest
+from slicewise.search.memory import check_fits, fastest, smallest
 from slicewise.search.pins import Pins
 from slicewise.search.solution import Solution
 from slicewise.search.solver import OPTIMAL_GAP, Effort, Settings
@@ -70,6 +70,7 @@ def best_slicings(
     pool = candidates(model, space, known, pins)
     plans = [rows for plan in known.values() if (rows := pool.rows(plan)) is not None]
     if objective == "memory":
+        check_fits(pool, memory_limit_bytes)
         solution = smallest(pool, settings, effort)
     else:
         solution = fastest(pool, memory_limit_bytes, plans, settings, effort)

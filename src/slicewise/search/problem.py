@@ -9,8 +9,6 @@ import numpy as np
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 
-_NEVER_S = 1e9  # dearer than any plan; finite, so that messages stay numbers
-
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -66,13 +64,16 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
     return matrices
 
 
-def tie_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int, int], Floats]:
-    """Layers that share weights are sliced alike: any other pair of choices is out of the question."""
+def tie_tables(model: CostModel, choices: Sequence[Choices], never_s: float) -> dict[tuple[int, int], Floats]:
+    """Layers that share weights are sliced alike: any other pair of choices costs `never_s`.
+
+    To be more than any good plan costs is enough; much more would drown the costs in rounding.
+    """
     matrices = {}
     for tie in model.graph.ties:
         for one, other in pairwise(tie):
             alike = (choices[one].labels[:, None, :] == choices[other].labels[None, :, :]).all(axis=2)
-            matrices[one, other] = np.where(alike, 0.0, _NEVER_S)
+            matrices[one, other] = np.where(alike, 0.0, never_s)
     return matrices
 
 

@@ -49,6 +49,7 @@ class Effort:
 class Settings:
     search: str = "elimination"
     time_limit_s: float = float("inf")
+    gap: float = 0.0  # a plan proven to be this close to the optimum will do
     progress: Progress = lambda _: None
     started_s: float = field(default_factory=time.perf_counter)
 
@@ -68,18 +69,18 @@ def solve(
 ) -> Solution:
     """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand."""
     clock = _Clock(effort)
-    best = best_known(model, choices, vectors, plans)
+    best = best_known(model, choices, vectors, [*plans, [0] * len(choices)])  # any plan will do where none is known
     bounds, lower = _layer_bounds(vectors), 0.0
     clock.charge("tables_s")
     kept = _within(bounds, best.cost)
     if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
         best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
         kept = _within(bounds, best.cost)
-        if time.perf_counter() > settings.deadline_s:
+        if time.perf_counter() > settings.deadline_s or lower >= best.cost * (1 - settings.gap):
             effort.surviving = [len(keep) for keep in kept]
             return replace(best, lower=min(lower, best.cost), method="refinement")
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
-    problem = _problem(model, choices, vectors, kept)
+    problem = _problem(model, choices, vectors, kept, best.cost)
     clock.charge("tables_s")
     solution = _finish(problem, kept, best, settings, effort, settings.deadline_s)
     clock.charge("search_s")
@@ -146,7 +147,7 @@ def _refined(
     state.tighten(best.cost)
     best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
     most = _FIRST_LOOK
-    while state.groups_left() and state.lower < best.cost * (1 - OPTIMAL_GAP):
+    while state.groups_left() and state.lower < best.cost * (1 - max(OPTIMAL_GAP, settings.gap)):
         if time.perf_counter() > settings.deadline_s:
             break
         settings.progress(
@@ -172,10 +173,13 @@ def _within(bounds: Sequence[Floats], upper: float) -> list[Ints]:
     return [np.flatnonzero(bound <= limit) for bound in bounds]
 
 
-def _problem(model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]) -> Problem:
+def _problem(
+    model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints], upper: float
+) -> Problem:
+    """The tables of what is kept; plans that slice tied layers differently cost more than `upper`."""
     held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
     matrices = edge_tables(model, held)
-    for pair, matrix in tie_tables(model, held).items():
+    for pair, matrix in tie_tables(model, held, 2 * upper).items():
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return Problem(vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices)
 
@@ -183,12 +187,13 @@ def _problem(model: CostModel, choices: Sequence[Choices], vectors: Sequence[Flo
 def best_known(
     model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], plans: Sequence[Sequence[int]]
 ) -> Solution:
-    """The cheapest of `plans`, priced all at once."""
-    best = Solution(choice=(), cost=float("inf"), lower=0.0, method="")
+    """The cheapest of `plans`, priced all at once; none where all of them tear ties apart."""
+    never = float("inf")
+    best = Solution(choice=(), cost=never, lower=0.0, method="")
     if not plans:
         return best
     used = [np.unique(rows, return_inverse=True) for rows in zip(*plans, strict=True)]
-    problem = _problem(model, choices, vectors, [rows for rows, _ in used])
+    problem = _problem(model, choices, vectors, [rows for rows, _ in used], never)
     for number, plan in enumerate(plans):
         cost = problem.cost([int(index[number]) for _, index in used])
         if cost < best.cost:
@@ -206,7 +211,7 @@ def _first_plan(
 ) -> Solution:
     """The best plan made of each layer's most promising choices."""
     kept = [np.sort(np.argsort(bound, kind="stable")[:_PROMISING]) for bound in bounds]
-    problem = _problem(model, choices, vectors, kept)
+    problem = _problem(model, choices, vectors, kept, best.cost)
     clock.charge("tables_s")
     quiet = Settings()
     found = _finish(problem, kept, best, quiet, Effort(), time.perf_counter() + 10)

@@ -156,7 +156,13 @@ def test_what_would_fit_is_told_and_does_fit() -> None:
         plan(graph, cluster, memory_limit_bytes=10)
 
 
-def test_recomputing_and_a_lighter_optimizer_keep_less() -> None:
+@pytest.mark.parametrize("objective", ["time", "memory"])
+def test_a_limit_holds_whatever_the_objective(objective: str) -> None:
+    with pytest.raises(InfeasibleError, match="no plan fits"):
+        plan(wide_net(), machine(2), objective=objective, memory_limit_bytes=1000)
+
+
+def test_an_optimizer_with_less_state_keeps_less() -> None:
     peaks = [
         plan(wide_net(), machine(2), training=training, objective="memory").predicted["peak_memory_bytes"]
         for training in (Training(optimizer="adam"), Training(optimizer="momentum"), Training())

@@ -41,6 +41,8 @@ def test_the_certificate_says_what_was_searched() -> None:
     assert certificate.gap == 0
     assert certificate.layers == len(model.graph)
     assert certificate.surviving <= certificate.configurations <= certificate.space_size
+    assert certificate.space_size == pytest.approx(10**certificate.space_log10)
+    assert certificate.constraints == ()
     assert certificate.remaining_nodes == 2
     assert set(certificate.to_dict()) >= {"method", "tables_s", "search_s", "surviving_largest", "constraints"}
 

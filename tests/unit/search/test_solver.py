@@ -51,6 +51,7 @@ def test_branch_and_bound_finds_what_elimination_finds(
     eliminated_s, _ = searched(model)
     monkeypatch.setattr(solver, "_AFFORDABLE", -1)
     monkeypatch.setattr(solver, "_LIMIT", -1)
+    monkeypatch.setattr(solver, "_FINE_PASSES", 1)
     bounded_s, certificate = searched(model)
     assert bounded_s == pytest.approx(eliminated_s, rel=1e-9)
     assert (certificate.method, certificate.optimal, certificate.gap) == ("branch and bound", True, 0)
