@@ -69,7 +69,7 @@ def plan(
             model, space, found, settings=settings, pins=pins, memory_limit_bytes=limit, objective=objective
         )
     except MemoryLimitError as error:
-        raise InfeasibleError(f"{error}{_remedies(model, limit)}") from error
+        raise InfeasibleError(f"{error}{_remedies(model, limit, space, pins)}") from error
     baselines: dict[str, dict[str, object]] = {}
     for name, chosen in found.items():
         expected = predicted(model, chosen)
@@ -155,7 +155,7 @@ def _model(
     return model_named(cost)(sized, machine, training)
 
 
-def _remedies(model: CostModel, limit: float) -> str:
+def _remedies(model: CostModel, limit: float, space: Space, pins: Pins) -> str:
     """What would fit, each change by itself."""
     graph, cluster, training = model.graph, model.cluster, model.training
     told = []
@@ -173,7 +173,7 @@ def _remedies(model: CostModel, limit: float) -> str:
     }
     for tried in changes.values():
         for option, changed in tried:
-            _, peak = smallest_peak(candidates(changed, Space(), {}, Pins()))
+            _, peak = smallest_peak(candidates(changed, space, {}, pins))
             if peak <= limit:
                 told.append(f"{option} ({amount(peak, 'B')})")
                 break

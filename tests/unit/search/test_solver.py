@@ -91,6 +91,22 @@ def test_a_deadline_during_refinement_leaves_a_true_gap(graph: LayerGraph, monke
     assert certificate.gap > 0
 
 
+@any_graph
+@pytest.mark.parametrize("gap", [0.9, 0.2])
+def test_a_plan_that_is_close_enough_ends_refinement(
+    graph: LayerGraph, gap: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = CostModel(graph, machine(2, 3))
+    optimum_s, _ = searched(model)
+    monkeypatch.setattr(solver, "_QUICK_PAIRS", 0)
+    monkeypatch.setattr(solver, "_PROMISING", 1)
+    monkeypatch.setattr(solver, "_FIRST_LOOK", 1)
+    cost_s, certificate = searched(model, Settings(gap=gap))
+    check_gap(cost_s, certificate, optimum_s)
+    assert certificate.gap <= gap
+    assert certificate.method == "refinement" or certificate.gap == 0
+
+
 def test_all_searches_of_a_request_share_one_deadline() -> None:
     """A memory limit takes a search per price; each is over at once."""
     model = CostModel(dense_net(), machine(2, 2))
