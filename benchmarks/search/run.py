@@ -116,7 +116,7 @@ def full(cases: list[tuple[str, int, float]]) -> None:
         row = measured(model=model, cluster="dgx-a100", devices=devices, gap=gap)
         rows.append(
             [
-                model,
+                f"{model}, `--gap {gap:.0%}`" if gap else model,
                 str(devices),
                 f"{row['configurations']:,}",
                 f"{row['surviving']:,}",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
@@ -18,13 +19,13 @@ from slicewise.search.candidates import candidates
 from slicewise.search.memory import frontier, smallest_peak
 from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
+from slicewise.search.problem import ROUNDING
 from slicewise.search.registry import search_named
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.events import simulate
 from slicewise.units import amount
 from slicewise.validate.recost import recost
 
-_SAME = 1e-9  # of a cost: what rounding may add up to
 OBJECTIVES = ("time", "memory")
 
 
@@ -70,24 +71,24 @@ def plan(
         )
     except MemoryLimitError as error:
         raise InfeasibleError(f"{error}{_remedies(model, limit, space, pins)}") from error
-    baselines: dict[str, dict[str, object]] = {}
+    baselines: dict[str, dict[str, Any]] = {}
     for name, chosen in found.items():
         expected = predicted(model, chosen)
-        peak = int(str(expected["peak_memory_bytes"]))
+        peak = expected["peak_memory_bytes"]
         fits = peak <= limit
         reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
         baselines[name] = {**expected, "feasible": fits, "reason": reason}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     made = describe(model, slicings, certificate=certificate.to_dict(), baselines=baselines)
     if cost == "analytic":
-        _price_again(model, slicings, float(str(made.predicted["additive_s"])))
+        _price_again(model, slicings, made.predicted["additive_s"])
     return made
 
 
 def _price_again(model: CostModel, slicings: Mapping[str, Slicing], additive_s: float) -> None:
     """By an evaluator that shares no code with the tables: where the two differ, a plan is not to be trusted."""
     again_s = recost(model.graph, model.cluster, slicings, model.training)
-    if abs(again_s - additive_s) > _SAME * additive_s:
+    if abs(again_s - additive_s) > ROUNDING * additive_s:
         raise SlicewiseError(
             f"the plan costs {additive_s!r} s by the tables and {again_s!r} s by the independent evaluator; please "
             f"report this with the command and the model"
@@ -209,7 +210,7 @@ def describe(
     )
 
 
-def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, object]:
+def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, Any]:
     """The predicted step, under the names of the JSON."""
     total = sum(model.plan_costs(slicings).values(), Cost())
     timeline = simulate(model, slicings)

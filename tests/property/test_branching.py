@@ -34,6 +34,16 @@ def test_with_the_best_plan_in_hand_it_finds_no_other_and_says_so(problem: Probl
 
 
 @settings(max_examples=60)
+@given(any_problem(), st.sampled_from([0.01, 0.2]))
+def test_a_gap_that_will_do_is_reached_and_true(problem: Problem, gap: float) -> None:
+    best = every_plan(problem).min()
+    solution = branch_and_bound(Bounds(problem=problem), float("inf"), NEVER, lambda _: None, gap)
+    assert solution.cost == pytest.approx(problem.cost(solution.choice))
+    assert solution.lower <= best + 1e-9
+    assert solution.cost * (1 - gap) <= solution.lower + 1e-9
+
+
+@settings(max_examples=60)
 @given(any_problem(), st.integers(0, 3))
 def test_at_the_deadline_what_is_open_says_how_far_off_it_can_be(problem: Problem, rounds: int) -> None:
     root = Bounds(problem=problem)

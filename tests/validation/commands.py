@@ -21,3 +21,11 @@ def slicewise(*arguments: object, cache: Path) -> subprocess.CompletedProcess[st
 def document(done: subprocess.CompletedProcess[str]) -> Any:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], told: str) -> None:
+    """One clear line on standard error, exit code 2, nothing else."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.validation.commands import document, slicewise
+from tests.validation.commands import assert_refused, document, slicewise
 
 MODELS = Path(__file__).parent / "small_models.py"
 
@@ -118,11 +118,7 @@ def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path:
     ],
 )
 def test_a_wrong_request_gets_one_line_and_code_2(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    done = slicewise(*arguments, cache=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
+    assert_refused(slicewise(*arguments, cache=tmp_path), told)
 
 
 def test_what_ranks_feed_and_get_cannot_be_edited(cache: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from slicewise.cost.model import CostModel, LayerSeconds
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes
+from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes, outer_masks
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import intervals
 
@@ -77,9 +77,10 @@ class OptCnnModel(CostModel):
 
     def _bandwidth(self, masks: Ints) -> Floats:
         """Of the slowest tier that a group spans."""
-        tiers = [mask_tiers(int(mask), self) for mask in np.unique(masks)]
-        rates = np.array([self._full_bandwidth(min(held, default=len(self.cluster.tiers) - 1)) for held in tiers])
-        return rates[np.searchsorted(np.unique(masks), masks)]
+        axes, innermost = self.cluster.mesh.axes, len(self.cluster.tiers) - 1
+        occurring, index = np.unique(masks, return_inverse=True)
+        tiers = [min((axes[axis].tier for axis in axes_in(int(mask))), default=innermost) for mask in occurring]
+        return np.array([self._full_bandwidth(tier) for tier in tiers])[index]
 
     def _full_bandwidth(self, tier: int) -> float:
         return self.cluster.tiers[tier].bytes_per_s
@@ -138,12 +139,4 @@ class OptCnnModel(CostModel):
 
     @cached_property
     def _outer_masks(self) -> list[int]:
-        axes = self.cluster.mesh.axes
-        return [
-            sum(1 << number for number, axis in enumerate(axes) if axis.tier <= tier)
-            for tier in range(len(self.cluster.tiers))
-        ]
-
-
-def mask_tiers(mask: int, model: CostModel) -> set[int]:
-    return {model.cluster.mesh.axes[axis].tier for axis in axes_in(mask)}
+        return outer_masks(self.cluster.mesh, len(self.cluster.tiers))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.network import Network
-from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, mask_of
+from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, outer_masks
 
 _PAIRS_AT_ONCE = 1 << 16
 _FEW_AXES = 7
@@ -140,9 +140,7 @@ class _Pairs:
 
     @cached_property
     def _outer(self) -> list[int]:
-        axes = self.network.cluster.mesh.axes
-        tiers = range(len(self.network.cluster.tiers))
-        return [mask_of([number for number, axis in enumerate(axes) if axis.tier <= tier]) for tier in tiers]
+        return outer_masks(self.network.cluster.mesh, len(self.network.cluster.tiers))
 
     @cached_property
     def _weights(self) -> list[float]:

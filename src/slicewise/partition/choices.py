@@ -4,7 +4,7 @@ Planning looks at thousands of slicings per layer, so everything about them is a
 axes is a bit mask: axis k is bit k, so the outermost axes are the lowest bits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -192,11 +192,9 @@ def mask_of(axes: Sequence[int]) -> int:
     return sum(1 << axis for axis in axes)
 
 
-def per_mask(masks: Ints, function: Callable[[tuple[int, ...]], float]) -> Floats:
-    """`function` of each axis set, called once for each that occurs."""
-    occurring, index = np.unique(masks, return_inverse=True)
-    values = np.array([function(axes_in(int(mask))) for mask in occurring], dtype=float)
-    return values[index].reshape(masks.shape)
+def outer_masks(mesh: Mesh, tiers: int) -> list[int]:
+    """Per tier, the axes of that tier and those around it."""
+    return [mask_of([number for number, axis in enumerate(mesh.axes) if axis.tier <= tier]) for tier in range(tiers)]
 
 
 def group_sizes(masks: Ints, mesh: Mesh) -> Ints:

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slicewise.partition.choices import Floats, Ints
-from slicewise.search.problem import Problem
-
-_TOLERANCE = 1e-9  # of the plan in hand: what rounding may add up to
+from slicewise.search.problem import ROUNDING, Problem
 
 
 @dataclass(kw_only=True)
@@ -84,7 +82,7 @@ class Bounds:
 
     def within(self, upper: float) -> list[Ints]:
         """Per node, the choices that a plan cheaper than `upper` may use; at least the most promising."""
-        limit = upper + _TOLERANCE * abs(upper)
+        limit = upper + ROUNDING * abs(upper)
         return [
             kept if len(kept := np.flatnonzero(bounds <= limit)) else np.array([int(bounds.argmin())])
             for bounds in self.of_choice

@@ -13,20 +13,26 @@ import numpy as np
 
 from slicewise.partition.choices import Ints
 from slicewise.search.bounds import Bounds
+from slicewise.search.problem import ROUNDING
 from slicewise.search.solution import Solution
 
 _PASSES = 4
-_SMALL_GAP = 1e-9
 
 
-def branch_and_bound(root: Bounds, upper: float, deadline: float, progress: Callable[[str], None]) -> Solution:
-    """A solution cheaper than `upper`, or none where none was found; its `lower` holds either way."""
+def branch_and_bound(
+    root: Bounds, upper: float, deadline: float, progress: Callable[[str], None], gap: float = 0.0
+) -> Solution:
+    """A solution cheaper than `upper`, or none where none was found; its `lower` holds either way.
+
+    A share `gap` between the two will do.
+    """
+    enough = 1 - max(ROUNDING, gap)
     choice: tuple[int, ...] = ()
     numbers = count()
     everything = [np.arange(size) for size in root.problem.sizes]
     queue: list[tuple[float, int, Bounds, list[Ints]]] = []
     heappush(queue, (root.lower, next(numbers), root, everything))
-    while queue and (queue[0][0] < upper * (1 - _SMALL_GAP)) and time.perf_counter() < deadline:
+    while queue and queue[0][0] < upper * enough and time.perf_counter() < deadline:
         _, number, bounds, kept = heappop(queue)
         if number % 100 == 0:
             progress(f"branch and bound: {upper:.6g} s in hand, at least {bounds.lower:.6g} s, {len(queue) + 1} open")
@@ -39,7 +45,7 @@ def branch_and_bound(root: Bounds, upper: float, deadline: float, progress: Call
                 if cost < upper:
                     upper, choice = cost, tuple(int(keep[a]) for keep, a in zip(held, plan, strict=True))
                 child.backward()
-            if child.lower < upper * (1 - _SMALL_GAP) and max(child.problem.sizes) > 1:
+            if child.lower < upper * (1 - ROUNDING) and max(child.problem.sizes) > 1:
                 left = child.within(upper)
                 held = [keep[row] for keep, row in zip(held, left, strict=True)]
                 heappush(queue, (child.lower, next(numbers), child.restricted(left), held))

@@ -15,8 +15,9 @@ from slicewise.search.candidates import Candidates, candidates
 from slicewise.search.elimination import irreducible_nodes
 from slicewise.search.memory import check_fits, fastest, smallest
 from slicewise.search.pins import Pins
+from slicewise.search.problem import ROUNDING
 from slicewise.search.solution import Solution
-from slicewise.search.solver import OPTIMAL_GAP, Effort, Settings
+from slicewise.search.solver import Effort, Settings
 from slicewise.units import amount
 
 
@@ -103,8 +104,8 @@ def certify(
         space=space,
         constraints=constraints,
         method=solution.method,
-        optimal=gap <= OPTIMAL_GAP,
-        gap=0.0 if gap <= OPTIMAL_GAP else gap,
+        optimal=gap <= ROUNDING,
+        gap=0.0 if gap <= ROUNDING else gap,
         layers=len(graph),
         configurations=sum(sizes),
         space_size=min(prod(map(float, sizes)), sys.float_info.max),

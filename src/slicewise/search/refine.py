@@ -16,7 +16,7 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.coarse import merged
-from slicewise.search.problem import Problem
+from slicewise.search.problem import ROUNDING, Problem
 
 _PASSES = 6
 
@@ -88,9 +88,9 @@ class Refinement:
             least = np.min([bounds[node] for node in nodes], axis=0)  # what any of the alike layers may still use
             before = self.elements[kind]
             grouped = before.group_of >= 0
-            open_choice = grouped & (least <= upper * (1 + 1e-9))
+            open_choice = grouped & (least <= upper * (1 + ROUNDING))
             opened = self._opened(before, least, open_choice, most)
-            keep = least[before.singles] <= upper * (1 + 1e-9)
+            keep = least[before.singles] <= upper * (1 + ROUNDING)
             new = np.flatnonzero(open_choice & opened)
             singles = np.concatenate([before.singles[keep], new])
             still = np.flatnonzero(open_choice & ~opened)

@@ -18,12 +18,11 @@ from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
 from slicewise.search.elimination import order
-from slicewise.search.problem import Problem, edge_tables, tie_tables
+from slicewise.search.problem import ROUNDING, Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
 from slicewise.search.solution import Solution
 
-OPTIMAL_GAP = 1e-9
 _PROMISING = 128  # choices per layer for a first plan
 _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
@@ -115,7 +114,7 @@ def _finish(
     if effort.work <= _LIMIT and time.perf_counter() <= deadline:
         found = search_named(settings.search)(bounds.problem)
     else:
-        found = branch_and_bound(bounds, best.cost, deadline, settings.progress)
+        found = branch_and_bound(bounds, best.cost, deadline, settings.progress, settings.gap)
     if not found.choice or found.cost >= best.cost:  # equal up to rounding, or the deadline came first
         return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
@@ -147,7 +146,7 @@ def _refined(
     state.tighten(best.cost)
     best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
     most = _FIRST_LOOK
-    while state.groups_left() and state.lower < best.cost * (1 - max(OPTIMAL_GAP, settings.gap)):
+    while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
         if time.perf_counter() > settings.deadline_s:
             break
         settings.progress(
@@ -169,7 +168,7 @@ def _layer_bounds(vectors: Sequence[Floats]) -> list[Floats]:
 
 
 def _within(bounds: Sequence[Floats], upper: float) -> list[Ints]:
-    limit = upper * (1 + 1e-9)
+    limit = upper * (1 + ROUNDING)
     return [np.flatnonzero(bound <= limit) for bound in bounds]
 
 
