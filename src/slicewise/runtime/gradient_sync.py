@@ -8,7 +8,8 @@ A bucket is one all-reduce over one set of axes (partition/buckets.py). Gradient
 the weight is sliced or the work repeated, are handed out without one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -28,6 +29,7 @@ class _Filling:
     """A bucket during one backward pass."""
 
     names: tuple[str, ...]  # of the weights that are trained
+    axes: tuple[int, ...]
     group: dist.ProcessGroup | None
     parts: dict[str, Tensor] = field(default_factory=dict)
     work: dist.Work | None = None
@@ -42,14 +44,26 @@ class GradientSync:
         self._weights = weights
         trained = [tuple(name for name in bucket.weights if weights.leaves[name].requires_grad) for bucket in buckets]
         self._fillings = [
-            _Filling(names, groups.of(bucket.axes)) for bucket, names in zip(buckets, trained, strict=True) if names
+            _Filling(names, bucket.axes, groups.of(bucket.axes))
+            for bucket, names in zip(buckets, trained, strict=True)
+            if names
         ]
         self._by_weight = {name: filling for filling in self._fillings for name in filling.names}
         self._launched = 0
         self._task = _NO_TASK
+        self._paused = False
         for name, leaf in weights.leaves.items():
             if leaf.requires_grad:
                 leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: self._ready(name, leaf))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Backward passes inside sum nothing over ranks: `.grad` is Partial, and the next pass outside sums it all."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
 
     def _ready(self, name: str, leaf: Tensor) -> None:
         running = torch._C._current_graph_task_id()
@@ -60,11 +74,30 @@ class GradientSync:
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
         gradient, leaf.grad = leaf.grad, None
         assert gradient is not None
-        if name in self._by_weight:
-            self._by_weight[name].parts[name] = gradient
-            self._launch_full_ones()
-        else:
+        if name not in self._by_weight:
             self._hand_out(name, gradient)
+        elif self._paused:
+            self._keep(name, gradient)
+        else:
+            self._by_weight[name].parts[name] = self._with_kept(name, gradient)
+            self._launch_full_ones()
+
+    def _keep(self, name: str, gradient: Tensor) -> None:
+        """Wait for a pass that sums; what is summed already counts once in the end, so each rank takes its share."""
+        axes, parameter = self._by_weight[name].axes, self._weights.parameters[name]
+        if parameter.grad is not None and not _unsummed(parameter.grad):
+            gradient = gradient + _local(parameter.grad) / self._weights.groups.mesh.group_size(axes)
+            parameter.grad = None
+        parameter.grad = self._weights.wrap(name, self._with_kept(name, gradient), axes)
+
+    def _with_kept(self, name: str, gradient: Tensor | None) -> Tensor:
+        """`gradient` and what passes without a sync have left."""
+        parameter = self._weights.parameters[name]
+        if parameter.grad is None or not _unsummed(parameter.grad):
+            assert gradient is not None
+            return gradient
+        kept, parameter.grad = _local(parameter.grad), None
+        return kept if gradient is None else kept.add_(gradient)
 
     def _launch_full_ones(self) -> None:
         """Every rank starts the same all-reduces in the same order."""
@@ -103,6 +136,10 @@ class GradientSync:
 
     def _complete(self, filling: _Filling) -> None:
         """A bucket with weights that the loss did not reach: they count as zero, and keep no gradient."""
+        if not self._paused:
+            for name in set(filling.names) - set(filling.parts):
+                if _unsummed(self._weights.parameters[name].grad):
+                    filling.parts[name] = self._with_kept(name, None)
         reached = set(filling.parts)
         if not reached:
             return
@@ -116,4 +153,13 @@ class GradientSync:
         if parameter.grad is None:
             parameter.grad = self._weights.wrap(name, gradient)
         else:
-            parameter.grad._local_tensor.add_(gradient)  # type: ignore[attr-defined]
+            _local(parameter.grad).add_(gradient)
+
+
+def _local(gradient: Tensor) -> Tensor:
+    local: Tensor = gradient._local_tensor  # type: ignore[attr-defined]
+    return local
+
+
+def _unsummed(gradient: Tensor | None) -> bool:
+    return gradient is not None and any(placement.is_partial() for placement in gradient.placements)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """A model running under a plan: an nn.Module that stands where DistributedDataParallel(model) stood."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,26 +12,22 @@ from torch.distributed.tensor import DTensor
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import REPLICATE, Layout, Shard, Slicing, layouts
-from slicewise.partition.legal import check_legal, check_ties
+from slicewise.partition.legal import check_ties
 from slicewise.partition.parts import box
+from slicewise.runtime.devices import rank_device
 from slicewise.runtime.gradient_sync import GradientSync
 from slicewise.runtime.groups import Groups
-from slicewise.runtime.kernels import Context, Kernel, compile_kernel
-from slicewise.runtime.moves import Move, compile_moves, move
+from slicewise.runtime.initial import Initialize
+from slicewise.runtime.kernels import Context, Pass
+from slicewise.runtime.program import Program
 from slicewise.runtime.weights import Names, Weights, placements
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """One layer of a compiled program."""
-
-    layer: Layer
-    moves: tuple[tuple[list[Move], list[Move]], ...]  # per input: value forward, gradient backward
-    kernel: Kernel
+Shapes = tuple[tuple[int, ...], ...]
+_NO_BACKWARD = -1  # what the autograd engine calls "no backward pass is running"
 
 
 class SlicedModule(Names):
@@ -50,14 +46,17 @@ class SlicedModule(Names):
         mesh: Mesh,
         *,
         seed: int = 0,
+        recompute: bool = False,
+        initialize: Initialize | None = None,
+        resized: Callable[[Shapes], LayerGraph] | None = None,
     ) -> None:
+        """`resized` gives the network's graph for other input shapes; without it those are refused."""
         super().__init__()
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        device = next((parameter.device for parameter in model.parameters() if not parameter.is_meta), rank_device())
         check_ties(graph, slicings)
-        self._graph, self._slicings, self._mesh, self._device = graph, dict(slicings), mesh, device
+        self._graph, self._slicings, self._mesh, self._resized = graph, dict(slicings), mesh, resized
         self._groups = Groups(mesh, dist.get_rank())
-        self._device_mesh = self._groups.device_mesh(device.type)
-        self._weights = Weights(model, graph, slicings, self._groups, self._device_mesh)
+        self._weights = Weights(model, graph, slicings, self._groups, device, initialize=initialize, seed=seed)
         kept = set(model.state_dict())
         held: dict[str, Tensor] = {**self._weights.parameters, **self._weights.buffers}
         held |= {name: held[first] for name, first in self._weights.other_names.items()}
@@ -66,14 +65,15 @@ class SlicedModule(Names):
         self._context = Context(
             groups=self._groups,
             tensors={**self._weights.leaves, **self._weights.local_buffers},
-            training=lambda: self.training,
-            generator=self._generator,
+            device=device,
+            seed=seed,
+            in_place=not recompute,  # what is computed again needs its input as it was
         )
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
-        self._programs: dict[int, list[_Step]] = {}
-        self._seed, self._steps = seed, 0
-        self._samples: Slicing = (Dim.N,) * len(mesh.axes)
-        self.local_samples = all(slicings[layer.name] == self._samples for layer in self._batched_inputs)
+        self._programs: dict[Shapes, Program] = {}
+        self._recompute, self._passes = recompute, 0
+        samples: Slicing = (Dim.N,) * len(mesh.axes)
+        self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
         self.train(model.training)
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
@@ -81,58 +81,40 @@ class SlicedModule(Names):
 
         Inputs come in the order of the model's, or by name; several outputs come as a flat tuple.
         """
-        rest = [layer.name for layer in self._graph.inputs[len(inputs) :]]
-        if len(inputs) > len(self._graph.inputs) or set(named) != set(rest):
-            wanted = ", ".join(layer.name for layer in self._graph.inputs)
-            raise PlanError(f"{self._graph.name} takes {wanted} (got {len(inputs)} inputs and {sorted(named)})")
-        inputs += tuple(named[name] for name in rest)
-        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        given = self._in_order(inputs, named)
+        if torch.is_grad_enabled() and any(x.requires_grad for x in given):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
         self._weights.check_frozen()
-        for x, layer in zip(inputs, self._graph.inputs, strict=True):
-            if x.shape[1:] != layer.shape[1:]:
-                raise PlanError(
-                    f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {tuple(x.shape[1:])}; "
-                    "plan again with --input"
-                )
-        sizes = {len(x) for x, layer in zip(inputs, self._graph.inputs, strict=True) if Dim.N in layer.dims}
-        if len(sizes) != 1:
-            raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
-        batch = sizes.pop() * (self._mesh.devices if self.local_samples else 1)
-        if batch not in self._programs:
-            self._programs[batch] = self._compile(batch)
-        self._steps += int(self.training)
-        given = iter(inputs)
-        values: dict[str, Tensor] = {}
-        outputs: list[Any] = []
-        for step in self._programs[batch]:
-            layer = step.layer
-            if layer.kind is Kind.INPUT:
-                values[layer.name] = next(given)
-                continue
-            arguments = [
-                move(values[source], forward, backward, layer.name)
-                for source, (forward, backward) in zip(layer.inputs, step.moves, strict=True)
-            ]
-            for source in layer.inputs:
-                if self._graph[source].kind is not Kind.FORK:
-                    del values[source]
-            try:
-                result = step.kernel(arguments)
-            except Exception as error:
-                error.add_note(f"layer {layer.name}")
-                raise
-            del arguments
-            if layer.kind is Kind.OUTPUT:
-                outputs.append(self._hand_over(layer, result))
-            else:
-                values[layer.name] = result
+        program = self._program(given)
+        again = torch._C._current_graph_task_id() != _NO_BACKWARD  # checkpoint(net, x) runs forward inside backward
+        self._passes += int(self.training and not again)
+        self._weights.disagree |= self.training and self._weights.local_statistics
+        self._context.now = Pass(training=self.training, number=self._passes, again=again)
+        parts = program.run(given)
+        outputs = [self._hand_over(layer, x) for layer, x in zip(program.graph.outputs, parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    @property
-    def _batched_inputs(self) -> list[Layer]:
-        """Inputs that are not the same for all samples."""
-        return [layer for layer in self._graph.inputs if Dim.N in layer.dims]
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Backward passes inside leave gradients unsummed; the first one outside sums them all, as under DDP."""
+        return self._sync.paused()
+
+    def train(self, mode: bool = True) -> "SlicedModule":
+        """In eval mode, running statistics that ranks kept for themselves are those of the first, as under DDP."""
+        if self.training and not mode:
+            self._weights.agree_on_buffers()
+        super().train(mode)
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """DTensors under the model's own names. To be called on every rank."""
+        self._weights.agree_on_buffers()
+        return super().state_dict(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """A sliced network's state, or the plain model's: each rank keeps its parts."""
+        if assign:
+            raise PlanError("a sliced network keeps its own tensors; load_state_dict with assign=False")
+        return super().load_state_dict(self._weights.cut(state_dict), strict=strict)
 
     @property
     def output_copies(self) -> int:
@@ -152,30 +134,37 @@ class SlicedModule(Names):
         part = box(tuple(whole.shape), layout, self._mesh, self._groups.rank)
         return whole[tuple(slice(start, stop) for start, stop in part)]
 
-    def _compile(self, batch: int) -> list[_Step]:
-        graph = self._graph.with_batch(batch)
-        steps = []
-        for layer in graph:
-            slicing = self._slicings[layer.name]
-            check_legal(layer, slicing, self._mesh)
-            steps.append(
-                _Step(
-                    layer=layer,
-                    moves=tuple(self._edge(graph, layer, slot) for slot in range(len(layer.inputs))),
-                    kernel=compile_kernel(layer, slicing, self._context),
-                )
-            )
-        return steps
+    def _in_order(self, inputs: Sequence[Tensor], named: Mapping[str, Tensor]) -> list[Tensor]:
+        rest = [layer.name for layer in self._graph.inputs[len(inputs) :]]
+        if len(inputs) > len(self._graph.inputs) or set(named) != set(rest):
+            wanted = ", ".join(layer.name for layer in self._graph.inputs)
+            raise PlanError(f"{self._graph.name} takes {wanted} (got {len(inputs)} inputs and {sorted(named)})")
+        return [*inputs, *(named[name] for name in rest)]
 
-    def _edge(self, graph: LayerGraph, layer: Layer, slot: int) -> tuple[list[Move], list[Move]]:
-        producer = graph[layer.inputs[slot]]
-        before = layouts(producer, self._slicings[producer.name])
-        after = layouts(layer, self._slicings[layer.name])
-        forward = compile_moves(producer.shape, before.output, after.inputs[slot], self._groups)
-        if producer.name not in graph.gradients:
-            return forward, []
-        backward = compile_moves(producer.shape, after.input_gradients[slot], before.output_gradient, self._groups)
-        return forward, backward
+    def _program(self, inputs: Sequence[Tensor]) -> Program:
+        """Compiled when inputs of these shapes are first seen."""
+        shapes = tuple(tuple(x.shape) for x in inputs)
+        if shapes not in self._programs:
+            graph = self._sized(shapes)
+            self._programs[shapes] = Program(graph, self._slicings, self._context, recompute=self._recompute)
+        return self._programs[shapes]
+
+    def _sized(self, shapes: Shapes) -> LayerGraph:
+        """The graph for inputs as ranks pass them."""
+        inputs = self._graph.inputs
+        sizes = {shape[0] for shape, layer in zip(shapes, inputs, strict=True) if Dim.N in layer.dims}
+        if len(sizes) != 1:
+            raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
+        graph = self._graph
+        for shape, layer in zip(shapes, inputs, strict=True):
+            if shape[1:] != layer.shape[1:]:
+                if self._resized is None:
+                    raise PlanError(
+                        f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {shape[1:]}; "
+                        "plan again with --input"
+                    )
+                graph = self._resized(shapes)
+        return graph.with_batch(sizes.pop() * (self._mesh.devices if self.local_samples else 1))
 
     def _hand_over(self, layer: Layer, local: Tensor) -> Any:
         if self.local_samples:
@@ -186,17 +175,12 @@ class SlicedModule(Names):
         shape = torch.Size(layer.shape)
         return DTensor.from_local(
             local,
-            self._device_mesh,
+            self._weights.device_mesh,
             placements(layouts(layer, self._slicings[layer.name]).output),
             run_check=False,
             shape=shape,
             stride=torch.empty(shape, device="meta").stride(),
         )
-
-    def _generator(self, stream: int) -> torch.Generator:
-        generator = torch.Generator(device=self._device)
-        generator.manual_seed(((self._seed * 1_000_003 + self._steps) * 2_147_483_647 + stream) % 2**63)
-        return generator
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")

@@ -5,17 +5,20 @@ local leaf that shares the DTensor's storage: unwrapping DTensors in the hot pat
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import Partial as TorchPartial
 from torch.distributed.tensor import Replicate as TorchReplicate
 from torch.distributed.tensor import Shard as TorchShard
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 
 from slicewise.errors import PlanError
+from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import weight_layouts
@@ -23,6 +26,7 @@ from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Shard, Slicin
 from slicewise.partition.legal import sliceable_dims
 from slicewise.partition.parts import box
 from slicewise.runtime.groups import Groups
+from slicewise.runtime.initial import Initialize, initial_values
 
 
 class Weights:
@@ -34,29 +38,30 @@ class Weights:
         graph: LayerGraph,
         slicings: Mapping[str, Slicing],
         groups: Groups,
-        device_mesh: DeviceMesh,
+        device: torch.device,
+        *,
+        initialize: Initialize | None = None,
+        seed: int = 0,
     ) -> None:
         self.groups = groups
-        self.device_mesh = device_mesh
+        self.device_mesh = groups.device_mesh(device.type)
         self.parameters: dict[str, nn.Parameter] = {}
         self.buffers: dict[str, Tensor] = {}
         self.leaves: dict[str, Tensor] = {}  # what forward uses: local, requiring gradients
         self.local_buffers: dict[str, Tensor] = {}
-        self.layouts: dict[str, Layout] = {
-            name: layout for name, (_, layout, _) in weight_layouts(graph, slicings).items()
-        }
-        whole: Layout = (REPLICATE,) * len(groups.mesh.axes)
-        for name, parameter in model.named_parameters():
-            layout = self.layouts.setdefault(name, whole)
-            facade = self._facade(parameter.detach(), layout)
-            self.parameters[name] = nn.Parameter(facade, requires_grad=parameter.requires_grad)
-            leaf = self.parameters[name]._local_tensor.detach()  # type: ignore[attr-defined]
-            self.leaves[name] = leaf.requires_grad_(parameter.requires_grad)
-        buffer_layouts = dict(_buffer_layouts(graph, slicings))
-        for name, buffer in model.named_buffers():
-            facade = self._facade(buffer, buffer_layouts.get(name, whole))
-            self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
         self.other_names = _other_names(model)
+        self.disagree = False  # ranks have kept running statistics of their own since they last agreed
+        self._local_statistics = dict(_local_statistics(graph, slicings))
+        self._layouts = {name: layout for name, (_, layout, _) in weight_layouts(graph, slicings).items()}
+        self._layouts |= _buffer_layouts(graph, slicings)
+        trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+        for name, whole in initial_values(model, device, initialize, seed):
+            facade = self._facade(name, whole)
+            if name in trained:
+                self.parameters[name] = nn.Parameter(facade, requires_grad=trained[name])
+                self.leaves[name] = _local(self.parameters[name]).detach().requires_grad_(trained[name])
+            else:
+                self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
 
     def check_frozen(self) -> None:
         """The leaves are what is trained: freezing a weight here would go unnoticed."""
@@ -64,16 +69,63 @@ class Weights:
             if parameter.requires_grad != self.leaves[name].requires_grad:
                 raise PlanError(f"{name}: requires_grad has changed; freeze weights before parallelize")
 
-    def wrap(self, name: str, local: Tensor) -> DTensor:
-        """A gradient that lies as the weight does, made as FSDP2 makes it: `from_local` takes 70 us."""
-        return DTensor(local, self.parameters[name]._spec, requires_grad=False)  # type: ignore[attr-defined]
+    def wrap(self, name: str, local: Tensor, unsummed: tuple[int, ...] = ()) -> DTensor:
+        """A gradient that lies as the weight does, Partial along `unsummed` axes.
 
-    def _facade(self, whole: Tensor, layout: Layout) -> DTensor:
-        whole = whole.contiguous()
-        dist.broadcast(whole, src=0)  # as DDP does: every rank starts from rank 0's values
+        Made as FSDP2 makes it: `from_local` takes 70 us.
+        """
+        spec = self.parameters[name]._spec  # type: ignore[attr-defined]
+        if unsummed:
+            placements = (TorchPartial() if axis in unsummed else p for axis, p in enumerate(spec.placements))
+            spec = DTensorSpec(spec.mesh, tuple(placements), tensor_meta=spec.tensor_meta)
+        return DTensor(local, spec, requires_grad=False)
+
+    def cut(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """A state dict whose plain tensors are this rank's parts."""
+        return {
+            name: self._facade(name, value)
+            if isinstance(value, Tensor) and not isinstance(value, DTensor) and self._holds(name, value)
+            else value
+            for name, value in state.items()
+        }
+
+    def agree_on_buffers(self) -> None:
+        """Local running statistics become those of the first rank that has a slice of the samples: DDP's choice."""
+        if not self.disagree:
+            return
+        self.disagree = False
+        by_axes: dict[tuple[int, ...], list[Tensor]] = {}
+        for name, axes in self._local_statistics.items():
+            by_axes.setdefault(axes, []).append(self.local_buffers[name])
+        for axes, tensors in by_axes.items():
+            flat = torch.cat([tensor.flatten() for tensor in tensors])
+            dist.broadcast(flat, group=self.groups.of(axes), group_src=0)
+            for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+                tensor.copy_(part.view(tensor.shape))
+
+    @property
+    def local_statistics(self) -> bool:
+        """Whether ranks keep running statistics of their own."""
+        return bool(self._local_statistics)
+
+    def _holds(self, name: str, whole: Tensor) -> bool:
+        """Tensors of other shapes are left to `load_state_dict`, which names them all."""
+        own = self.other_names.get(name, name)
+        held = self.parameters.get(own, self.buffers.get(own))
+        return held is not None and held.shape == whole.shape
+
+    def _facade(self, name: str, whole: Tensor) -> DTensor:
+        layout = self._layouts.get(self.other_names.get(name, name), (REPLICATE,) * len(self.groups.mesh.axes))
         part = box(tuple(whole.shape), layout, self.groups.mesh, self.groups.rank)
         local = whole[tuple(slice(start, stop) for start, stop in part)].clone(memory_format=torch.contiguous_format)
-        return _dtensor(local, self.device_mesh, layout, whole.shape, whole.stride())
+        return DTensor.from_local(
+            local,
+            self.device_mesh,
+            placements(layout) or (TorchReplicate(),),
+            run_check=False,
+            shape=whole.shape,
+            stride=whole.contiguous().stride(),
+        )
 
 
 def placements(layout: Layout) -> tuple[TorchPlacement, ...]:
@@ -82,17 +134,9 @@ def placements(layout: Layout) -> tuple[TorchPlacement, ...]:
     return tuple(TorchShard(p.dim) if isinstance(p, Shard) else TorchReplicate() for p in layout)
 
 
-def _dtensor(
-    local: Tensor, device_mesh: DeviceMesh, layout: Layout, shape: torch.Size, stride: tuple[int, ...]
-) -> DTensor:
-    return DTensor.from_local(
-        local,
-        device_mesh,
-        placements(layout) or (TorchReplicate(),),
-        run_check=False,
-        shape=shape,
-        stride=stride,
-    )
+def _local(facade: Tensor) -> Tensor:
+    local: Tensor = facade._local_tensor  # type: ignore[attr-defined]
+    return local
 
 
 def _other_names(model: nn.Module) -> dict[str, str]:
@@ -105,16 +149,35 @@ def _other_names(model: nn.Module) -> dict[str, str]:
     return {name: own for name, own in names.items() if name != own}
 
 
-def _buffer_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, Layout]]:
-    """Running statistics lie as the norm's channels do."""
+def _statistics(graph: LayerGraph) -> Iterator[tuple[Any, tuple[str, str]]]:
+    """Norms that keep running statistics, with the names of the buffers."""
     for layer in graph:
         references = [layer.options.get("arguments", {}).get(name) for name in ("running_mean", "running_var")]
         if layer.kind is Kind.NORM and all(references):
-            channel = Shard(layer.dims.index("F")) if "F" in sliceable_dims(layer) else None
-            output = layouts(layer, slicings[layer.name]).output
-            layout = tuple(Shard(0) if placement == channel else REPLICATE for placement in output)
-            for reference in references:
-                yield reference["buffer"], layout
+            yield layer, (references[0]["buffer"], references[1]["buffer"])
+
+
+def _buffer_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> dict[str, Layout]:
+    """Running statistics lie as the norm's channels do."""
+    found: dict[str, Layout] = {}
+    for layer, names in _statistics(graph):
+        channel = Shard(layer.dims.index("F")) if "F" in sliceable_dims(layer) else None
+        output = layouts(layer, slicings[layer.name]).output
+        layout = tuple(Shard(0) if placement == channel else REPLICATE for placement in output)
+        found |= dict.fromkeys(names, layout)
+    return found
+
+
+def _local_statistics(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Running statistics that each rank takes from its own slice -> the axes along which these differ."""
+    for layer, names in _statistics(graph):
+        axes = tuple(
+            axis
+            for axis, dim in enumerate(slicings[layer.name])
+            if dim not in (None, Dim.F) and dim not in layer.statistics
+        )
+        if axes:
+            yield from ((name, axes) for name in names)
 
 
 class Names(nn.Module):

@@ -2,7 +2,7 @@
 
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.layout import Slicing
-from slicewise.runtime.kernels.calls import Context, Kernel, plain
+from slicewise.runtime.kernels.calls import Context, Kernel, Pass, plain
 from slicewise.runtime.kernels.framing import crop, pad, upsample
 from slicewise.runtime.kernels.losses import loss
 from slicewise.runtime.kernels.norms import norm
@@ -12,7 +12,7 @@ from slicewise.runtime.kernels.products import convolution, linear
 from slicewise.runtime.kernels.repeated import repeated
 from slicewise.runtime.kernels.shapes import reduction, view
 
-__all__ = ["Context", "Kernel", "compile_kernel"]
+__all__ = ["Context", "Kernel", "Pass", "compile_kernel"]
 
 _KERNELS = {
     Kind.CONV: convolution,

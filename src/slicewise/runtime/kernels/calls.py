@@ -18,13 +18,33 @@ Values = Callable[[Sequence[Tensor]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One forward pass."""
+
+    training: bool = True
+    number: int = 0  # passes in training mode so far: random numbers differ between them
+    again: bool = False  # in backward, of what was not kept: leaves no trace in running statistics
+
+
+@dataclass(slots=True, kw_only=True)
 class Context:
     """What kernels need beside their layer."""
 
     groups: Groups
     tensors: Mapping[str, Tensor]  # weights (local leaves) and buffers (local parts), by name
-    training: Callable[[], bool]
-    generator: Callable[[int], torch.Generator]  # random numbers of this step for a stream
+    device: torch.device
+    seed: int = 0
+    in_place: bool = True  # whether an operator may overwrite its input where the model's own does
+    now: Pass = Pass()
+
+    def training(self) -> bool:
+        return self.now.training
+
+    def generator(self, stream: int) -> torch.Generator:
+        """Random numbers of this pass for a stream."""
+        generator = torch.Generator(device=self.device)
+        generator.manual_seed(((self.seed * 1_000_003 + self.now.number) * 2_147_483_647 + stream) % 2**63)
+        return generator
 
     def output_box(self, layer: Layer, slicing: Slicing) -> Box:
         """This rank's part of the output."""
@@ -33,7 +53,7 @@ class Context:
 
 def plain(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     """The operator as captured, on the rank's parts."""
-    call = caller(layer, in_place=bool(layer.options.get("in_place")))
+    call = caller(layer, in_place=context.in_place and bool(layer.options.get("in_place")))
     values = bound(layer, slicing, context)
     return lambda inputs: call(values(inputs))
 

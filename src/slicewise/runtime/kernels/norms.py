@@ -56,14 +56,17 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         given = values(inputs)
         mean, variance = given["running_mean"], given["running_var"]
         training = (context.training() and in_training) or mean is None or not batch_norm
-        if training and mean is not None:
+        tracks = training and mean is not None and not context.now.again
+        if tracks:
             _count_batch(arguments, context)
         if statistics is None or not training:
+            if training and not tracks:
+                given |= {"running_mean": None, "running_var": None}
             return call({**given, "training" if batch_norm else "use_input_stats": training})
         y, batch_mean, batch_variance = shared_norm(
             given["input"], spread(given["weight"]), spread(given["bias"]), given["eps"], statistics
         )
-        if mean is not None:
+        if tracks:
             count = statistics.count
             mean.lerp_(batch_mean.flatten(), given["momentum"])
             variance.lerp_(batch_variance.flatten() * (count / max(count - 1, 1)), given["momentum"])
