@@ -15,7 +15,7 @@ def worlds() -> Iterator[dict[int, World]]:
         world.close()
 
 
-def _world(worlds: dict[int, World], ranks: int) -> World:
+def world_of(worlds: dict[int, World], ranks: int) -> World:
     if ranks not in worlds or worlds[ranks].broken:
         worlds[ranks] = World(ranks)
     return worlds[ranks]
@@ -23,10 +23,16 @@ def _world(worlds: dict[int, World], ranks: int) -> World:
 
 @pytest.fixture(params=[2, 4], ids=["2ranks", "4ranks"])
 def world(request: pytest.FixtureRequest, worlds: dict[int, World]) -> World:
-    return _world(worlds, request.param)
+    return world_of(worlds, request.param)
 
 
 @pytest.fixture
 def pair(worlds: dict[int, World]) -> World:
     """Two ranks: enough where the claim does not depend on their number."""
-    return _world(worlds, 2)
+    return world_of(worlds, 2)
+
+
+@pytest.fixture
+def quartet(worlds: dict[int, World]) -> World:
+    """Four ranks: two axes."""
+    return world_of(worlds, 4)

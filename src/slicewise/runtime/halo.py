@@ -81,6 +81,8 @@ def on_joined(x: Tensor, join: Join | None, operator: Callable[[Tensor], Tensor]
         return operator(x)
     borrowed: list[Tensor] = []
     joined: Tensor = _Joined.apply(x, join, borrowed)
+    if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+        return operator(joined)  # somebody else decides what is kept: activation checkpointing, or offloading
     own, address, shape = x.detach(), joined.data_ptr(), joined.shape
 
     def pack(tensor: Tensor) -> Tensor | _Parts:

@@ -24,14 +24,13 @@ class SharedStatistics:
     counts: tuple[int, ...]  # positions that each member sees, in group order
     dims: tuple[int, ...]  # tensor dims that the statistics span
 
-    def merged(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance over all members, kept dims of size 1."""
-        variance, mean = torch.var_mean(x, self.dims, correction=0, keepdim=True)
+    def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance over all members, from this one's."""
         mine = torch.stack([mean, variance])
         with span("reduce", self.layer):
             parts = all_gather(mine, len(self.counts), self.group).view(len(self.counts), *mine.shape)
-        share = torch.tensor(self.counts, dtype=x.dtype, device=x.device) / sum(self.counts)
-        share = share.view(-1, *[1] * x.dim())
+        share = torch.tensor(self.counts, dtype=mean.dtype, device=mean.device) / self.count
+        share = share.view(-1, *[1] * mean.dim())
         means, variances = parts[:, 0], parts[:, 1]
         whole_mean = (share * means).sum(0)
         return whole_mean, (share * (variances + (means - whole_mean) ** 2)).sum(0)
@@ -46,6 +45,54 @@ class SharedStatistics:
     @property
     def count(self) -> int:
         return sum(self.counts)
+
+
+def shared_batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: SharedStatistics
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch norm with torch's own fused operators around the exchange; mean and variance are one per channel."""
+    y, mean, variance = _SharedBatchNorm.apply(x, weight, bias, eps, statistics)
+    return y, mean, variance
+
+
+class _SharedBatchNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        statistics: SharedStatistics,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        # statistics of narrow types are taken, sent and kept in fp32, as torch's own batch norm has them
+        exact = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        mean, variance = statistics.merged(*torch.batch_norm_update_stats(exact, None, None, 0.0))
+        ctx.save_for_backward(x, weight, mean, torch.rsqrt(variance + eps))
+        ctx.statistics, ctx.has_bias, ctx.eps = statistics, bias is not None, eps
+        ctx.mark_non_differentiable(mean, variance)
+        # what eval mode does: normalise by given statistics
+        y, _, _ = torch.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, eps)
+        return y, mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """dx = scale w (dy - sum(dy) / n - normal sum(dy normal) / n): x, dy and 1 times factors per channel."""
+        x, weight, mean, scale = ctx.saved_tensors
+        statistics: SharedStatistics = ctx.statistics
+        dy = gradients[0].contiguous()
+        ones = torch.ones_like(mean) if weight is None else weight
+        # this rank's part of the weight gradients; the gradient sync adds the others'
+        _, d_weight, d_bias = torch.ops.aten.native_batch_norm_backward(
+            dy, x, ones, None, None, mean, scale, True, ctx.eps, [False, True, True]
+        )
+        total, along = statistics.summed(d_bias, d_weight)
+        from_dy = scale * ones
+        from_x = -from_dy * scale * along / statistics.count
+        constant = -from_dy * total / statistics.count - from_x * mean
+        from_dy, from_x, constant = (f.to(x.dtype).view(-1, *[1] * (x.dim() - 2)) for f in (from_dy, from_x, constant))
+        dx = torch.addcmul(constant, x, from_x).addcmul_(dy, from_dy)
+        return dx, None if weight is None else d_weight, d_bias if ctx.has_bias else None, None, None
 
 
 def shared_norm(
@@ -71,7 +118,8 @@ class _SharedNorm(torch.autograd.Function):
         eps: float,
         statistics: SharedStatistics,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        mean, variance = statistics.merged(x)
+        variance, mean = torch.var_mean(x, statistics.dims, correction=0, keepdim=True)
+        mean, variance = statistics.merged(mean, variance)
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, weight, mean, scale)
         ctx.statistics, ctx.bias_shape = statistics, None if bias is None else bias.shape

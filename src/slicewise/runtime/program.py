@@ -16,8 +16,9 @@ from torch.utils.checkpoint import checkpoint
 from slicewise.cost.compute import PRODUCTS
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.layout import Slicing, layouts
+from slicewise.partition.layout import Layout, Slicing, layouts
 from slicewise.partition.legal import check_legal
+from slicewise.runtime.clock import computed
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.kernels import Context, Kernel, compile_kernel
 from slicewise.runtime.moves import Move, compile_moves, move
@@ -44,8 +45,15 @@ class Program:
     """`run` takes the inputs' parts and returns the outputs' parts, in the graph's order."""
 
     def __init__(
-        self, graph: LayerGraph, slicings: Mapping[str, Slicing], context: Context, *, recompute: bool = False
+        self,
+        graph: LayerGraph,
+        slicings: Mapping[str, Slicing],
+        context: Context,
+        *,
+        given: Mapping[str, Layout] | None = None,
+        recompute: bool = False,
     ) -> None:
+        """`given`: how inputs lie that do not come as their slicings say."""
         self.graph = graph
         self._context = context
         last = {source: layer.name for layer in graph for source in layer.inputs}
@@ -58,7 +66,8 @@ class Program:
                 _Step(
                     layer=layer,
                     moves=tuple(
-                        _edge(graph, slicings, layer, slot, context.groups) for slot in range(len(layer.inputs))
+                        _edge(graph, slicings, layer, slot, context.groups, given or {})
+                        for slot in range(len(layer.inputs))
                     ),
                     kernel=compile_kernel(layer, slicings[layer.name], context),
                     frees=tuple(dict.fromkeys(source for source in layer.inputs if last[source] == layer.name)),
@@ -107,21 +116,23 @@ class Program:
             ]
             for source in step.frees:
                 del values[source]
-            try:
-                values[layer.name] = step.kernel(arguments)
-            except Exception as error:
-                error.add_note(f"layer {layer.name}")
-                raise
+            values[layer.name] = computed(layer.name, step.kernel, arguments)
             del arguments
 
 
 def _edge(
-    graph: LayerGraph, slicings: Mapping[str, Slicing], layer: Layer, slot: int, groups: Groups
+    graph: LayerGraph,
+    slicings: Mapping[str, Slicing],
+    layer: Layer,
+    slot: int,
+    groups: Groups,
+    given: Mapping[str, Layout],
 ) -> tuple[list[Move], list[Move]]:
     producer = graph[layer.inputs[slot]]
     before = layouts(producer, slicings[producer.name])
     after = layouts(layer, slicings[layer.name])
-    forward = compile_moves(producer.shape, before.output, after.inputs[slot], groups)
+    source = given.get(producer.name, before.output)
+    forward = compile_moves(producer.shape, source, after.inputs[slot], groups)
     if producer.name not in graph.gradients:
         return forward, []
     backward = compile_moves(producer.shape, after.input_gradients[slot], before.output_gradient, groups)

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import Shard as TorchShard
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
@@ -18,15 +19,19 @@ from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import REPLICATE, Layout, Shard, Slicing, layouts
 from slicewise.partition.legal import check_ties
 from slicewise.partition.parts import box
+from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.gradient_sync import GradientSync
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.kernels import Context, Pass
+from slicewise.runtime.optimizers import watch
 from slicewise.runtime.program import Program
+from slicewise.runtime.sliced_tensor import SlicedTensor, sliced_tensor
 from slicewise.runtime.weights import Names, Weights, placements
 
 Shapes = tuple[tuple[int, ...], ...]
+Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
 _NO_BACKWARD = -1  # what the autograd engine calls "no backward pass is running"
 
 
@@ -50,7 +55,7 @@ class SlicedModule(Names):
         initialize: Initialize | None = None,
         resized: Callable[[Shapes], LayerGraph] | None = None,
     ) -> None:
-        """`resized` gives the network's graph for other input shapes; without it those are refused."""
+        """`resized` gives the network's graph for other shapes of samples; without it those are refused."""
         super().__init__()
         device = next((parameter.device for parameter in model.parameters() if not parameter.is_meta), rank_device())
         check_ties(graph, slicings)
@@ -69,8 +74,9 @@ class SlicedModule(Names):
             seed=seed,
             in_place=not recompute,  # what is computed again needs its input as it was
         )
+        watch(list(self._weights.parameters.values()))
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
-        self._programs: dict[Shapes, Program] = {}
+        self._programs: dict[Given, Program] = {}
         self._recompute, self._passes = recompute, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
@@ -90,7 +96,7 @@ class SlicedModule(Names):
         self._passes += int(self.training and not again)
         self._weights.disagree |= self.training and self._weights.local_statistics
         self._context.now = Pass(training=self.training, number=self._passes, again=again)
-        parts = program.run(given)
+        parts = program.run([x.to_local() if isinstance(x, DTensor) else x for x in given])
         outputs = [self._hand_over(layer, x) for layer, x in zip(program.graph.outputs, parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -124,15 +130,61 @@ class SlicedModule(Names):
             tuple(axis for axis, dim in enumerate(self._slicings[layer.name]) if dim is not None)
         )
 
-    def shard(self, whole: Tensor, output: int = 0) -> Tensor:
-        """This rank's part of a tensor that goes with an output: a target of the same batch and space."""
+    @property
+    def rank(self) -> int:
+        return self._groups.rank
+
+    @property
+    def ranks(self) -> int:
+        return self._mesh.devices
+
+    def shard(self, whole: Tensor, output: int = 0) -> SlicedTensor:
+        """A target of the same batch and space as an output, cut as that output is; the same on every rank before."""
+        slices, layout = self._target(tuple(whole.shape), output, self.rank)
+        return sliced_tensor(
+            whole[slices].contiguous(), self._weights.device_mesh, placements(layout), tuple(whole.shape)
+        )
+
+    def gather(self, output: Tensor) -> Tensor:
+        """The output for the whole batch, on every rank."""
+        if isinstance(output, DTensor):
+            return output.full_tensor()
+        return all_gather(output.detach(), self.ranks, None)
+
+    def local_input(self, rank: int | None = None, input: int = 0) -> tuple[slice, ...]:
+        """Where in the whole input the part lies that a rank's first layer needs: what `slab` takes."""
+        layer = self._graph.inputs[input]
+        part = box(layer.shape, self._first_layout(layer), self._mesh, self.rank if rank is None else rank)
+        return tuple(slice(start, stop) for start, stop in part)
+
+    def local_target(self, rank: int | None = None, output: int = 0) -> tuple[slice, ...]:
+        """Where in a whole target of class numbers, one per position, a rank's part lies."""
+        shape = self._graph.outputs[output].shape
+        return self._target((shape[0], *shape[2:]), output, self.rank if rank is None else rank)[0]
+
+    def slab(self, part: Tensor, input: int = 0) -> DTensor:
+        """An input of which this rank has read only `local_input()`."""
+        layer = self._graph.inputs[input]
+        layout = self._first_layout(layer)
+        wanted = tuple(stop - start for start, stop in box(layer.shape, layout, self._mesh, self.rank))
+        if tuple(part.shape) != wanted:
+            raise PlanError(f"{layer.name}: rank {self.rank} needs a slab of shape {wanted} (got {tuple(part.shape)})")
+        return sliced_tensor(part, self._weights.device_mesh, placements(layout), layer.shape)
+
+    def _target(self, shape: tuple[int, ...], output: int, rank: int) -> tuple[tuple[slice, ...], Layout]:
         layer = self._graph.outputs[output]
         # a target of class numbers has no channel dim
-        letters = layer.dims if whole.dim() == len(layer.dims) else layer.dims[0] + layer.dims[2:]
-        slicing = self._slicings[layer.name]
-        layout: Layout = tuple(Shard(letters.index(dim)) if dim is not None else REPLICATE for dim in slicing)
-        part = box(tuple(whole.shape), layout, self._mesh, self._groups.rank)
-        return whole[tuple(slice(start, stop) for start, stop in part)]
+        letters = layer.dims if len(shape) == len(layer.dims) else layer.dims[0] + layer.dims[2:]
+        layout: Layout = tuple(
+            Shard(letters.index(dim)) if dim is not None and dim in letters else REPLICATE
+            for dim in self._slicings[layer.name]
+        )
+        return tuple(slice(start, stop) for start, stop in box(shape, layout, self._mesh, rank)), layout
+
+    def _first_layout(self, layer: Layer) -> Layout:
+        """How the first layer that reads an input wants it."""
+        reader = next(other for other in self._graph if layer.name in other.inputs)
+        return layouts(reader, self._slicings[reader.name]).inputs[reader.inputs.index(layer.name)]
 
     def _in_order(self, inputs: Sequence[Tensor], named: Mapping[str, Tensor]) -> list[Tensor]:
         rest = [layer.name for layer in self._graph.inputs[len(inputs) :]]
@@ -142,21 +194,32 @@ class SlicedModule(Names):
         return [*inputs, *(named[name] for name in rest)]
 
     def _program(self, inputs: Sequence[Tensor]) -> Program:
-        """Compiled when inputs of these shapes are first seen."""
-        shapes = tuple(tuple(x.shape) for x in inputs)
-        if shapes not in self._programs:
-            graph = self._sized(shapes)
-            self._programs[shapes] = Program(graph, self._slicings, self._context, recompute=self._recompute)
-        return self._programs[shapes]
+        """Compiled when inputs of these shapes and layouts are first seen."""
+        given = tuple((tuple(x.shape), _layout(x) if isinstance(x, DTensor) else None) for x in inputs)
+        if given not in self._programs:
+            layouts = {
+                layer.name: layout
+                for layer, (_, layout) in zip(self._graph.inputs, given, strict=True)
+                if layout is not None
+            }
+            self._programs[given] = Program(
+                self._sized(given), self._slicings, self._context, given=layouts, recompute=self._recompute
+            )
+        return self._programs[given]
 
-    def _sized(self, shapes: Shapes) -> LayerGraph:
+    def _sized(self, given: Given) -> LayerGraph:
         """The graph for inputs as ranks pass them."""
-        inputs = self._graph.inputs
-        sizes = {shape[0] for shape, layer in zip(shapes, inputs, strict=True) if Dim.N in layer.dims}
+        batched = [
+            (shape, layout)
+            for (shape, layout), layer in zip(given, self._graph.inputs, strict=True)
+            if Dim.N in layer.dims
+        ]
+        sizes = {shape[0] * (self.ranks if self.local_samples and layout is None else 1) for shape, layout in batched}
         if len(sizes) != 1:
             raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
         graph = self._graph
-        for shape, layer in zip(shapes, inputs, strict=True):
+        shapes = tuple(shape for shape, _ in given)
+        for shape, layer in zip(shapes, graph.inputs, strict=True):
             if shape[1:] != layer.shape[1:]:
                 if self._resized is None:
                     raise PlanError(
@@ -164,7 +227,8 @@ class SlicedModule(Names):
                         "plan again with --input"
                     )
                 graph = self._resized(shapes)
-        return graph.with_batch(sizes.pop() * (self._mesh.devices if self.local_samples else 1))
+                break
+        return graph.with_batch(sizes.pop())
 
     def _hand_over(self, layer: Layer, local: Tensor) -> Any:
         if self.local_samples:
@@ -172,15 +236,8 @@ class SlicedModule(Names):
                 return local
             averaged: Tensor = _Averaged.apply(local, self._mesh.devices)
             return averaged
-        shape = torch.Size(layer.shape)
-        return DTensor.from_local(
-            local,
-            self._weights.device_mesh,
-            placements(layouts(layer, self._slicings[layer.name]).output),
-            run_check=False,
-            shape=shape,
-            stride=torch.empty(shape, device="meta").stride(),
-        )
+        layout = layouts(layer, self._slicings[layer.name]).output
+        return sliced_tensor(local, self._weights.device_mesh, placements(layout), layer.shape)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")
@@ -197,3 +254,9 @@ class _Averaged(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient / ctx.ranks, None
+
+
+def _layout(tensor: DTensor) -> Layout:
+    if any(placement.is_partial() for placement in tensor.placements):
+        raise PlanError(f"inputs must be sharded or replicated (got {tensor.placements})")
+    return tuple(Shard(p.dim) if isinstance(p, TorchShard) else REPLICATE for p in tensor.placements)

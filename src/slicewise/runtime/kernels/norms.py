@@ -10,7 +10,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts, statistics_axes
 from slicewise.partition.parts import boxes
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, operator_name
-from slicewise.runtime.norm import SharedStatistics, shared_norm
+from slicewise.runtime.norm import SharedStatistics, shared_batch_norm, shared_norm
 
 
 def norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -60,12 +60,17 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         if tracks:
             _count_batch(arguments, context)
         if statistics is None or not training:
-            if training and not tracks:
-                given |= {"running_mean": None, "running_var": None}
+            if training and mean is not None and not tracks:
+                given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
             return call({**given, "training" if batch_norm else "use_input_stats": training})
-        y, batch_mean, batch_variance = shared_norm(
-            given["input"], spread(given["weight"]), spread(given["bias"]), given["eps"], statistics
-        )
+        if batch_norm:
+            y, batch_mean, batch_variance = shared_batch_norm(
+                given["input"], given["weight"], given["bias"], given["eps"], statistics
+            )
+        else:
+            y, batch_mean, batch_variance = shared_norm(
+                given["input"], spread(given["weight"]), spread(given["bias"]), given["eps"], statistics
+            )
         if tracks:
             count = statistics.count
             mean.lerp_(batch_mean.flatten(), given["momentum"])

@@ -84,7 +84,8 @@ def _bias(layer: Layer, slicing: Slicing, context: Context) -> Callable[[Tensor]
     """
     axes = [axis for axis, dim in enumerate(slicing) if dim is Dim.C]
     if not any(context.groups.mesh.coordinates[context.groups.rank, axis] for axis in axes):
-        return lambda bias: bias
+        # a node in backward, as on the others: gradients are ready, and synced, at the same point on every rank
+        return (lambda bias: bias.view_as(bias)) if axes else (lambda bias: bias)
     own = "weight" in (layer.options["arguments"].get("bias") or {})
     if own and not set(axes) & set(sync_axes(layer, slicing)):
         return lambda bias: _Silent.apply(bias)
