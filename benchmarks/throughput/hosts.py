@@ -21,8 +21,8 @@ class Host:
     prefix: tuple[str, ...] = ()  # of its command line
     environment: Mapping[str, str]
 
-    def start(self, command: Sequence[str], rank: int, log: Path) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, **self.environment, "RANK": str(rank)}
+    def start(self, command: Sequence[str], rank: int, ranks: int, log: Path) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, **self.environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
         with log.open("wb") as output:
             return subprocess.Popen([*self.prefix, *command], env=environment, stdout=output, stderr=output)
 
@@ -30,7 +30,7 @@ class Host:
 @contextmanager
 def hosts(megabits_per_s: int | None, port: int) -> Iterator[list[Host]]:
     """One host per rank: both on this machine's loopback (None), or two emulated ones with a link of that rate."""
-    common = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_PORT": str(port)}
+    common = {"LOCAL_RANK": "0", "MASTER_PORT": str(port)}
     if megabits_per_s is None:
         yield [Host(environment={**common, "MASTER_ADDR": "127.0.0.1"})] * 2
         return

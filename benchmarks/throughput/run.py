@@ -1,66 +1,225 @@
-"""Plans against DistributedDataParallel on this machine: `python benchmarks/throughput/run.py`.
+"""Plans against DDP and FSDP2 on two ranks, over loopback and emulated links: `python -m benchmarks.throughput.run`.
 
-Each row is one `slicewise run --compare ddp`: the two take turns step by step in one process per rank.
+Each job plans for the machine as just measured over that link, then contenders take turns step by step in one process
+per rank. `--only alexnet --links loopback` runs part of it; results are kept in build/throughput and shown together.
 """
 
 import argparse
 import json
 import os
 import platform
+import socket
 import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# model, input, batch over all ranks
-JOBS: tuple[tuple[str, str | None, int], ...] = (("alexnet", None, 64), ("unet3d", "1x48x48x48", 2))
-STRATEGIES = ("data", "layerwise")
+from benchmarks.throughput.hosts import hosts, why_not
+from slicewise.runtime.launch import MALLOC_TUNABLES
+
+LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000, "500 Mb/s": 500}
+BUILD = Path("build/throughput")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    model: str
+    batch: int  # over both ranks
+    input: str | None = None
+    has_norms: bool = True
+
+
+JOBS = (
+    Job(model="alexnet", batch=64, has_norms=False),
+    Job(model="vgg16", batch=8, has_norms=False),
+    Job(model="resnet50", batch=16),
+    Job(model="inception_v3", batch=8),
+    Job(model="densenet121", batch=8),
+)
+VOLUME = Job(model="unet3d", batch=1, input="1x96x96x96")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=20, help="paired steps per row (default: 20)")
+    parser.add_argument("--iterations", type=int, default=20, help="paired steps per job (default: 20)")
+    parser.add_argument("--only", action="append", help="a network (default: all)")
+    parser.add_argument("--links", action="append", choices=LINKS, help="default: all")
+    parser.add_argument("--show", action="store_true", help="only print the tables of what was measured before")
     options = parser.parse_args()
-    slicewise("calibrate")
-    rows = [
-        measure(model, shape, batch, strategy, options.iterations)
-        for model, shape, batch in JOBS
-        for strategy in STRATEGIES
+    BUILD.mkdir(parents=True, exist_ok=True)
+    if not options.show:
+        measure(
+            options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.iterations
+        )
+    show()
+
+
+def measure(models: Sequence[str], links: Sequence[str], iterations: int) -> None:
+    obstacle = why_not()
+    for link in links:
+        if LINKS[link] is not None and obstacle:
+            print(f"{link}: not measured; {obstacle}", file=sys.stderr)
+            continue
+        cluster = BUILD / f"{_file(link)}.toml"
+        ranks(link, ["-m", "slicewise", "calibrate", "-o", str(cluster)])
+        for job in (job for job in JOBS if job.model in models):
+            contest(job, link, cluster, iterations)
+        if link == "loopback" and VOLUME.model in models:
+            plan(VOLUME, cluster, "layerwise", "exact", "best")
+            compete(VOLUME, link, ["best"], ["one"], iterations)
+        if link == "loopback" and {"alexnet", "resnet50"} & set(models):
+            for job in (job for job in JOBS if job.model in ("alexnet", "resnet50", "unet3d") and job.model in models):
+                alone(job, iterations)
+
+
+def contest(job: Job, link: str, cluster: Path, iterations: int) -> None:
+    """The data plan, the best plan and, where there are batch norms, the cost of exact ones."""
+    plan(job, cluster, "data", "local", "data")
+    plan(job, cluster, "layerwise", "local", "best")
+    names = ["data", "best"]
+    if job.has_norms and link == "loopback":
+        plan(job, cluster, "data", "exact", "exact")
+        names.append("exact")
+    compete(job, link, names, ["ddp", "fsdp", "alone"], iterations)
+
+
+def alone(job: Job, iterations: int) -> None:
+    """One rank under a plan, which slices nothing, against the plain model."""
+    half = Job(model=job.model, batch=job.batch // 2, input=job.input)
+    plan(half, BUILD / "loopback.toml", "data", "local", "single", devices=1)
+    compete(half, "one rank", ["single"], ["alone"], iterations)
+
+
+def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devices: int = 2) -> None:
+    sized = ["--input", job.input] if job.input else []
+    command = [
+        *("plan", job.model, *sized, "--cluster", str(cluster), "--devices", str(devices), "--batch", str(job.batch)),
+        *("--strategy", strategy, "--batchnorm", batchnorm, "-o", str(_folder(job) / f"{name}.json")),
     ]
+    print("+ slicewise", *command, file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "slicewise", *command], check=True, stdout=subprocess.DEVNULL)
+
+
+def compete(job: Job, link: str, plans: Sequence[str], against: Sequence[str], iterations: int) -> None:
+    sized = ["--input", job.input] if job.input else []
+    program = [
+        *("-m", "benchmarks.throughput.contest", job.model, *sized, "--batch", str(job.batch)),
+        *("--iterations", str(iterations), "-o", str(_result(job.model, link))),
+    ]
+    for name in plans:
+        program += ["--plan", str(_folder(job) / f"{name}.json")]
+    for name in against:
+        program += ["--against", name]
+    ranks(link, program)
+    result = json.loads(_result(job.model, link).read_text())
+    kept = {name: json.loads((_folder(job) / f"{name}.json").read_text())["predicted"] for name in plans}
+    _result(job.model, link).write_text(json.dumps({**result, "predicted": kept}, indent=1))
+
+
+def ranks(link: str, program: Sequence[str]) -> None:
+    """Run `python PROGRAM` as two ranks that reach each other over `link`, or as one."""
+    os.environ |= {"GLIBC_TUNABLES": MALLOC_TUNABLES, "OMP_NUM_THREADS": "1"}
+    print(f"+ [{link}] python", *program, file=sys.stderr)
+    with hosts(LINKS.get(link), _port()) as places:
+        chosen = places[:1] if link == "one rank" else places
+        logs = [BUILD / f"rank{number}.log" for number in range(len(chosen))]
+        started = [
+            place.start([sys.executable, *program], rank, len(chosen), log)
+            for rank, (place, log) in enumerate(zip(chosen, logs, strict=True))
+        ]
+        try:
+            codes = [process.wait() for process in started]
+        finally:
+            for process in started:
+                process.kill()
+    for log, code in zip(logs, codes, strict=True):
+        if code:
+            sys.exit(f"{' '.join(program)}: a rank ended with code {code}\n{log.read_text()[-2000:]}")
+
+
+def show() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, 2 ranks x 1 thread, gloo")
     print()
     print(
-        "| network | batch | plan | step | DDP's step | times DDP's speed (95 %) | predicted / measured | bytes, its |"
+        "| network | link | data plan, times DDP's speed | best plan, times the opponent's | the best plan is "
+        "| opponent | DDP's step | communication: DDP, best | predicted / measured |"
     )
-    print("|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        print(row)
+    print("|---|---|---|---|---|---|---|---|---|")
+    for link in LINKS:
+        for job in JOBS:
+            if _result(job.model, link).exists():
+                print(_row(job, link, json.loads(_result(job.model, link).read_text())))
+    print("\n| network | exact batch norm over local | one rank / plain model | parallelize |")
+    print("|---|---|---|---|")
+    for job in JOBS:
+        if _result(job.model, "loopback").exists():
+            print(_norm_row(job))
+    if _result(VOLUME.model, "loopback").exists():
+        _show_volume(json.loads(_result(VOLUME.model, "loopback").read_text()))
 
 
-def measure(model: str, shape: str | None, batch: int, strategy: str, iterations: int) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        plan = Path(folder) / "plan.json"
-        sized = ["--input", shape] if shape else []
-        slicewise(
-            "plan", model, *sized, "--devices", "2", "--batch", str(batch), "--strategy", strategy, "-o", str(plan)
-        )
-        result = slicewise("run", str(plan), "--compare", "ddp", "--iterations", str(iterations), "--json")
-    ran: dict[str, Any] = json.loads(result)
-    step_s, ddp = ran["iteration_s"]["median"], ran["ddp"]
-    ratio = ddp["speedup"]
+def _row(job: Job, link: str, result: dict[str, Any]) -> str:
+    step_s = {name: c["iteration_s"]["median"] for name, c in result["contenders"].items()}
+    opponent = min(("ddp", "fsdp"), key=lambda name: step_s[name])
+    shares = (1 - step_s["alone"] / step_s["ddp"], result["contenders"]["best"]["communication_s"] / step_s["best"])
+    against_ddp, against_best = result["speed"]["data"]["ddp"], result["speed"]["best"][opponent]
+    slicing = "all by sample" if _by_sample(job) else "layer-wise"
     return (
-        f"| {model} {shape or ''} | {batch} | {strategy} | {step_s:.3f} s | {ddp['iteration_s']['median']:.3f} s "
-        f"| {ratio['median']:.2f}x ({ratio['low']:.2f} to {ratio['high']:.2f}) "
-        f"| {ran['predicted']['iteration_s'] / step_s:.2f} "
-        f"| {ran['bytes_moved'] / 1e6:.1f} MB, {ddp['bytes_moved'] / 1e6:.1f} MB |"
+        f"| {job.model} | {link} | {_times(against_ddp)} | {_times(against_best)} "
+        f"| {slicing} | {opponent} | {step_s['ddp']:.2f} s | {shares[0]:.0%}, {shares[1]:.0%} "
+        f"| {result['predicted']['best']['iteration_s'] / step_s['best']:.2f} |"
     )
 
 
-def slicewise(*arguments: str) -> str:
-    command = [sys.executable, "-m", "slicewise", *arguments]
-    print("+ slicewise", *arguments, file=sys.stderr)
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+def _norm_row(job: Job) -> str:
+    result = json.loads(_result(job.model, "loopback").read_text())
+    exact = result["speed"].get("data", {}).get("exact")
+    single = _result(job.model, "one rank")
+    against = json.loads(single.read_text())["speed"]["single"]["alone"] if single.exists() else None
+    costs = f"{exact['median'] - 1:+.1%}" if exact else "no norms"
+    return f"| {job.model} | {costs} | {_times(against) if against else ''} | {result['parallelize_s']:.1f} s |"
+
+
+def _show_volume(result: dict[str, Any]) -> None:
+    best, one = result["contenders"]["best"], result["contenders"]["one"]
+    memory = max(best["peak_memory_bytes"]) / one["peak_memory_bytes"][0]
+    print(
+        f"\nunet3d, one 96^3 volume on 2 ranks over 1: {_times(result['speed']['best']['one'])} the speed, "
+        f"{memory:.2f}x the live tensor bytes per rank ({one['peak_memory_bytes'][0] / 1e9:.2f} GB on one), "
+        f"step {best['iteration_s']['median']:.2f} s, predicted {result['predicted']['best']['iteration_s']:.2f} s"
+    )
+
+
+def _by_sample(job: Job) -> bool:
+    layers = json.loads((_folder(job) / "best.json").read_text())["layers"]
+    return all(set(layer["slicing"].values()) <= {"N"} for layer in layers)
+
+
+def _times(ratio: dict[str, float]) -> str:
+    return f"{ratio['median']:.2f}x ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
+def _file(link: str) -> str:
+    return "".join(letter for letter in link if letter.isalnum())
+
+
+def _folder(job: Job) -> Path:
+    folder = BUILD / job.model
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _result(model: str, link: str) -> Path:
+    return BUILD / model / f"{_file(link)}.result"
+
+
+def _port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 if __name__ == "__main__":

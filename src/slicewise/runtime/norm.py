@@ -22,7 +22,6 @@ class SharedStatistics:
     layer: str
     group: dist.ProcessGroup | None
     counts: tuple[int, ...]  # positions that each member sees, in group order
-    dims: tuple[int, ...]  # tensor dims that the statistics span
 
     def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all members, from this one's."""
@@ -47,15 +46,19 @@ class SharedStatistics:
         return sum(self.counts)
 
 
-def shared_batch_norm(
+def shared_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: SharedStatistics
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch norm with torch's own fused operators around the exchange; mean and variance are one per channel."""
-    y, mean, variance = _SharedBatchNorm.apply(x, weight, bias, eps, statistics)
+    """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance (for running statistics).
+
+    These are one per channel, dim 1 of x; other norms put what shares statistics into a channel of its own.
+    Around the exchange it is torch's own fused operators.
+    """
+    y, mean, variance = _SharedNorm.apply(x, weight, bias, eps, statistics)
     return y, mean, variance
 
 
-class _SharedBatchNorm(torch.autograd.Function):
+class _SharedNorm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -93,65 +96,3 @@ class _SharedBatchNorm(torch.autograd.Function):
         from_dy, from_x, constant = (f.to(x.dtype).view(-1, *[1] * (x.dim() - 2)) for f in (from_dy, from_x, constant))
         dx = torch.addcmul(constant, x, from_x).addcmul_(dy, from_dy)
         return dx, None if weight is None else d_weight, d_bias if ctx.has_bias else None, None, None
-
-
-def shared_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: SharedStatistics
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance (for running statistics).
-
-    Weight and bias have the dims of x, or of its last ones: they are broadcast.
-    """
-    if weight is None and bias is not None:
-        weight = torch.ones_like(bias)
-    y, mean, variance = _SharedNorm.apply(x, weight, bias, eps, statistics)
-    return y, mean, variance
-
-
-class _SharedNorm(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        eps: float,
-        statistics: SharedStatistics,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        variance, mean = torch.var_mean(x, statistics.dims, correction=0, keepdim=True)
-        mean, variance = statistics.merged(mean, variance)
-        scale = torch.rsqrt(variance + eps)
-        ctx.save_for_backward(x, weight, mean, scale)
-        ctx.statistics, ctx.bias_shape = statistics, None if bias is None else bias.shape
-        ctx.mark_non_differentiable(mean, variance)
-        gain = scale if weight is None else scale * weight
-        shift = -mean * gain if bias is None else bias - mean * gain
-        return torch.addcmul(shift, x, gain), mean, variance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, scale = ctx.saved_tensors
-        statistics: SharedStatistics = ctx.statistics
-        dy = gradients[0]
-        normal = (x - mean) * scale
-        dy_normal = dy * normal
-        varies = weight is not None and _varies(weight, x, statistics.dims)
-        sums = [(d * weight if varies else d).sum(statistics.dims, keepdim=True) for d in (dy, dy_normal)]
-        # this rank's part of the weight gradients; the gradient sync adds the others'
-        whole_dy, whole_dy_normal = (dy, dy_normal) if varies else sums
-        d_weight = None if weight is None else whole_dy_normal.sum_to_size(weight.shape)
-        d_bias = None if ctx.bias_shape is None else whole_dy.sum_to_size(ctx.bias_shape)
-        total, along = statistics.summed(*sums)
-        if weight is None:
-            dx = scale * (dy - (total + normal * along) / statistics.count)
-        elif varies:
-            dx = scale * (dy * weight - (total + normal * along) / statistics.count)
-        else:
-            dx = scale * weight * (dy - (total + normal * along) / statistics.count)
-        return dx, d_weight, d_bias, None, None
-
-
-def _varies(weight: Tensor, x: Tensor, dims: tuple[int, ...]) -> bool:
-    """Whether positions with common statistics have different weights."""
-    missing = x.dim() - weight.dim()
-    return any(dim >= missing and weight.shape[dim - missing] > 1 for dim in dims)

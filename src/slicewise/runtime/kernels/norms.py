@@ -1,8 +1,10 @@
 """Norms: the operator itself where a rank has all that its statistics span, shared statistics elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from slicewise.graph.dims import Dim
@@ -10,7 +12,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts, statistics_axes
 from slicewise.partition.parts import boxes
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, operator_name
-from slicewise.runtime.norm import SharedStatistics, shared_batch_norm, shared_norm
+from slicewise.runtime.norm import SharedStatistics, shared_norm
 
 
 def norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -25,21 +27,20 @@ def norm(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
 
 
 def _shared(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int, ...]) -> Kernel:
-    """Layer and group norm across ranks."""
+    """Layer and group norm across ranks: whatever has statistics of its own becomes a channel."""
     values, spread = bound(layer, slicing, context), _spread(layer)
-    groups = _local_groups(layer, slicing, context) if layer.groups > 1 else 0
+    groups = _local_groups(layer, slicing, context) if layer.groups > 1 else 1
+    behind = min(layer.dims.index(letter) for letter in layer.statistics) - (layer.groups > 1)
     statistics = _statistics(layer, slicing, axes, context)
-
-    def grouped(tensor: Tensor | None) -> Tensor | None:
-        """The channels of a group in a dim of their own: their statistics are one."""
-        return tensor.unflatten(1 - len(layer.dims), (groups, -1)) if groups and tensor is not None else tensor
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = values(inputs)
-        x, weight, bias = (grouped(t) for t in (given["input"], spread(given["weight"]), spread(given["bias"])))
-        assert x is not None
-        y, _, _ = shared_norm(x, weight, bias, given["eps"], statistics)
-        return y.reshape(given["input"].shape)
+        x, weight, bias = given["input"], spread(given["weight"]), spread(given["bias"])
+        y, _, _ = shared_norm(x.reshape(1, prod(x.shape[:behind]) * groups, -1), None, None, given["eps"], statistics)
+        y = y.view(x.shape)
+        if weight is not None:
+            y = y * weight if bias is None else torch.addcmul(bias, y, weight)
+        return y
 
     return kernel
 
@@ -49,7 +50,7 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
     arguments = layer.options["arguments"]
     batch_norm = operator_name(layer) == "batch_norm"
     in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
-    call, values, spread = caller(layer), bound(layer, slicing, context), _spread(layer)
+    call, values = caller(layer), bound(layer, slicing, context)
     statistics = _statistics(layer, slicing, axes, context) if axes else None
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
@@ -63,19 +64,17 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
             if training and mean is not None and not tracks:
                 given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
             return call({**given, "training" if batch_norm else "use_input_stats": training})
-        if batch_norm:
-            y, batch_mean, batch_variance = shared_batch_norm(
-                given["input"], given["weight"], given["bias"], given["eps"], statistics
-            )
-        else:
-            y, batch_mean, batch_variance = shared_norm(
-                given["input"], spread(given["weight"]), spread(given["bias"]), given["eps"], statistics
-            )
+        x, weight, bias = given["input"], given["weight"], given["bias"]
+        if not batch_norm:  # each sample has channels of its own
+            samples = len(x)
+            x = x.reshape(1, -1, *x.shape[2:])
+            weight, bias = (None if w is None else w.repeat(samples) for w in (weight, bias))
+        y, batch_mean, batch_variance = shared_norm(x, weight, bias, given["eps"], statistics)
         if tracks:
             count = statistics.count
-            mean.lerp_(batch_mean.flatten(), given["momentum"])
-            variance.lerp_(batch_variance.flatten() * (count / max(count - 1, 1)), given["momentum"])
-        return y
+            mean.lerp_(batch_mean, given["momentum"])
+            variance.lerp_(batch_variance * (count / max(count - 1, 1)), given["momentum"])
+        return y.view(given["input"].shape)
 
     return kernel
 
@@ -85,15 +84,12 @@ def _statistics(layer: Layer, slicing: Slicing, axes: tuple[int, ...], context: 
     start, stop = boxes(layer.shape, layouts(layer, slicing).output, groups.mesh)
     dims = [position for position, letter in enumerate(layer.dims) if letter in layer.statistics]
     counts = (stop - start)[:, dims].prod(axis=1)
-    if layer.groups > 1:  # the kernel puts the channels of a group into a dim of their own
-        channels = layer.dims.index(Dim.F)
-        counts = counts * (layer.shape[channels] // layer.groups)
-        dims = [channels + 1, *(dim + 1 for dim in dims)]
+    if layer.groups > 1:
+        counts = counts * (layer.shape[layer.dims.index(Dim.F)] // layer.groups)
     return SharedStatistics(
         layer=layer.name,
         group=groups.of(axes),
         counts=tuple(int(counts[rank]) for rank in groups.members(axes)),
-        dims=tuple(dims),
     )
 
 
