@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from slicewise.planning import plan
     from slicewise.plans import Plan
     from slicewise.runtime.parallel import parallelize
+    from slicewise.runtime.pipeline import pipeline
+    from slicewise.runtime.sampling import data_loader
 
 __version__ = version.VERSION
 
@@ -31,9 +33,11 @@ _HOMES = {
     "SlicewiseError": "slicewise.errors",
     "Training": "slicewise.cost.training",
     "capture": "slicewise.graph.capture",
+    "data_loader": "slicewise.runtime.sampling",
     "load_cluster": "slicewise.cluster.cluster",
     "load_graph": "slicewise.graph.sources",
     "parallelize": "slicewise.runtime.parallel",
+    "pipeline": "slicewise.runtime.pipeline",
     "plan": "slicewise.planning",
 }
 
@@ -44,9 +48,11 @@ __all__ = [
     "Training",
     "__version__",
     "capture",
+    "data_loader",
     "load_cluster",
     "load_graph",
     "parallelize",
+    "pipeline",
     "plan",
 ]
 

@@ -7,17 +7,22 @@ from typing import Any
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.pipeline import predicted as pipeline_predicted
 from slicewise.cost.registry import model_named
+from slicewise.cost.schedules import StageCost
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
+from slicewise.errors import InfeasibleError, MemoryLimitError, PlanError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
-from slicewise.plans import Plan
+from slicewise.partition.stages import Cuts
+from slicewise.plans import Pipeline, Plan
 from slicewise.search.baselines import BASELINES
 from slicewise.search.candidates import candidates
 from slicewise.search.memory import frontier, smallest_peak
 from slicewise.search.pins import Pins
+from slicewise.search.pipeline import best_pipeline
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.problem import ROUNDING
 from slicewise.search.registry import search_named
@@ -126,16 +131,107 @@ def baseline_plan(
     batch: int,
     training: Training = PLAIN,
     cost: str = "analytic",
+    micro_batches: int | None = None,
 ) -> Plan:
-    """The plan of a strategy that needs no search: data, filter, spatial or owt."""
+    """The plan of a strategy that needs no search: data, filter, spatial, owt, ... or pipeline."""
+    if strategy == "pipeline":
+        if cost != "analytic":
+            raise RequestError(f"--cost {cost} has no price for a pipeline; use analytic")
+        return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)
     if strategy not in BASELINES:
-        raise UnknownName("strategy", strategy, [*BASELINES, "layerwise"])
+        raise UnknownName("strategy", strategy, [*BASELINES, "layerwise", "pipeline"])
+    if micro_batches is not None:
+        raise RequestError(f"--segments are a pipeline's micro-batches; --strategy {strategy} has none")
     model = _model(graph, cluster, batch, None, cost, training)
     return describe(model, BASELINES[strategy](model))
 
 
+def pipeline_plan(
+    graph: LayerGraph,
+    cluster: Cluster,
+    *,
+    batch: int,
+    schedule: str | None = None,
+    micro_batches: int | None = None,
+    training: Training = PLAIN,
+) -> Plan:
+    """One stage of the network per device, balanced; micro-batches and schedule as given, or as predicted to be best.
+
+    >>> pipeline_plan(load_graph("vgg16"), load_cluster("p100-4x4"), batch=512).pipeline.schedule
+    '1f1b'
+    """
+    model = _model(graph, cluster, batch, None, "analytic", training)
+    made = best_pipeline(model, schedule, micro_batches)
+    stages = made.pipeline.stage_costs(made.positions)
+    layers = model.graph.layers
+    starts, stops = (0, *(cut + 1 for cut in made.positions)), (*(cut + 1 for cut in made.positions), len(layers))
+    return Plan(
+        model=model.graph.name,
+        cluster=model.cluster.name,
+        devices=model.cluster.devices,
+        batch=model.graph.batch,
+        training=model.training,
+        input_shape=model.graph.inputs[0].shape[1:],
+        axes={axis.name: axis.size for axis in model.cluster.mesh.axes},
+        slicings={layer.name: (None,) * len(model.cluster.mesh.axes) for layer in layers},
+        kinds={layer.name: layer.kind.value for layer in layers},
+        costs=_layer_costs(made.pipeline, stages, made.positions),
+        predicted=made.predicted,
+        pipeline=Pipeline(
+            schedule=made.schedule,
+            micro_batches=made.pipeline.micro_batches,
+            stages=tuple(
+                {
+                    "first": layers[start].name,
+                    "last": layers[stop - 1].name,
+                    "layers": stop - start,
+                    "forward_s": stage.forward_s,
+                    "backward_s": stage.backward_s,
+                    "transfer_s": stage.seconds - stage.forward_s - stage.backward_s,
+                }
+                for start, stop, stage in zip(starts, stops, stages, strict=True)
+            ),
+        ),
+    )
+
+
+def _layer_costs(
+    pipeline: PipelineModel, stages: Sequence[StageCost], positions: Sequence[int]
+) -> dict[str, dict[str, float | int]]:
+    """Of a whole step; what goes over a cut is the layer's before it."""
+    count = pipeline.micro_batches
+    costs = {}
+    for position, (layer, cost) in enumerate(zip(pipeline.model.graph, pipeline.layers, strict=True)):
+        moved = Cost()
+        if position in positions:
+            number = positions.index(position)
+            before, behind = stages[number], stages[number + 1]
+            moved = Cost(
+                transfer_s=count * (behind.output_s + (before.gradient_s or 0.0)),
+                transfer_bytes=count * (before.sent_bytes + before.returned_bytes),
+            )
+        whole = replace(cost, forward_s=count * cost.forward_s, backward_s=count * cost.backward_s)
+        costs[layer.name] = (whole + moved).to_dict()
+    return costs
+
+
+def predicted_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, Any]:
+    """The predicted step of a plan as it is now, edited or not."""
+    if plan.pipeline is None:
+        return predicted(model_of(plan, graph, cluster), plan.slicings)
+    sized = plan.sized(graph)
+    positions = plan.pipeline.check(sized, plan.devices)
+    model = model_named(plan.cost_model)(sized, cluster, plan.training)
+    pipeline = PipelineModel(model, Cuts(sized), plan.pipeline.micro_batches)
+    return pipeline_predicted(pipeline, positions, plan.pipeline.schedule)
+
+
 def model_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> CostModel:
-    """The cost model that a plan was made with, for costing it again."""
+    """The cost model that a plan was made with, for costing its slicings again."""
+    if plan.pipeline is not None:
+        raise PlanError(
+            "a pipeline plan slices no layer, so there are no slicings to explain; its stages are in the file"
+        )
     return model_named(plan.cost_model)(plan.sized(graph), cluster, plan.training)
 
 

@@ -1,4 +1,7 @@
-"""The plan: a slicing per layer, what it was made for, and what it is predicted to cost. A readable JSON file."""
+"""The plan: a slicing per layer, what it was made for, and what it is predicted to cost. A readable JSON file.
+
+A pipeline plan slices no layer: its devices hold one stage of the network each.
+"""
 
 import json
 from collections.abc import Mapping
@@ -8,15 +11,66 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from slicewise.cluster.mesh import Mesh
+from slicewise.cluster.mesh import Axis, Mesh
+from slicewise.cost.schedules import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import PlanError
+from slicewise.errors import PlanError, UnknownName
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
+from slicewise.partition.stages import Cuts
 
 SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One stage per device, rank 0's first; the batch follows through them in micro-batches.
+
+    Of each stage only `last` is read back, the layer it ends with: a person may move a cut by naming another.
+    """
+
+    schedule: str
+    micro_batches: int
+    stages: tuple[Mapping[str, Any], ...]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The layers behind which the network is cut."""
+        return tuple(str(stage["last"]) for stage in self.stages[:-1])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schedule": self.schedule,
+            "micro_batches": self.micro_batches,
+            "stages": [dict(stage) for stage in self.stages],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Pipeline":
+        if fields["schedule"] not in SCHEDULES:
+            raise UnknownName("schedule", str(fields["schedule"]), SCHEDULES)
+        return cls(
+            schedule=fields["schedule"],
+            micro_batches=int(fields["micro_batches"]),
+            stages=tuple({**stage, "last": stage["last"]} for stage in fields["stages"]),
+        )
+
+    def check(self, graph: LayerGraph, devices: int) -> tuple[int, ...]:
+        """The positions of the cuts in `graph`, whose batch is the plan's."""
+        if len(self.stages) != devices:
+            raise PlanError(f"the plan has {len(self.stages)} stages for {devices} devices; each device holds one")
+        if self.micro_batches < 1 or graph.batch % self.micro_batches:
+            raise PlanError(f"{graph.batch} samples do not divide into {self.micro_batches} micro-batches")
+        if self.schedule == "1f1b" and self.micro_batches < devices:
+            raise PlanError(
+                f"1f1b needs a micro-batch per stage, {devices} or more (got {self.micro_batches}); use gpipe"
+            )
+        end, last = str(self.stages[-1]["last"]), graph.layers[-1].name
+        if end != last:
+            raise PlanError(f"the last stage ends with {last}, not with {end}")
+        return Cuts(graph).positions(self.ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +95,7 @@ class Plan:
     certificate: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
+    pipeline: Pipeline | None = None
 
     def to_dict(self) -> dict[str, Any]:
         names = list(self.axes)
@@ -57,6 +112,7 @@ class Plan:
             "predicted": dict(self.predicted),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
             "certificate": dict(self.certificate),
+            **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
             "layers": [
                 {
                     "name": name,
@@ -111,9 +167,15 @@ class Plan:
                 predicted=fields.get("predicted", {}),
                 baselines=fields.get("baselines", {}),
                 certificate=fields.get("certificate", {}),
+                pipeline=Pipeline.from_dict(fields["pipeline"]) if fields.get("pipeline") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"{origin}: not a plan ({type(error).__name__}: {error})") from error
+
+    @property
+    def mesh(self) -> Mesh:
+        """Its axes; which links they cross is the cluster's to say."""
+        return Mesh(tuple(Axis(name, size, 0) for name, size in self.axes.items()))
 
     def sized(self, graph: LayerGraph) -> LayerGraph:
         """`graph` as this plan trains it: its batch, and its way to normalise."""
@@ -134,6 +196,12 @@ class Plan:
         sizes = tuple(self.axes.values())
         if sizes != mesh.sizes:
             raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
+        if self.pipeline is not None:
+            sliced = [name for name, slicing in self.slicings.items() if any(slicing)]
+            if sliced:
+                raise PlanError(f"{sliced[0]}: a pipeline plan slices no layer; remove its slicing, or the pipeline")
+            self.pipeline.check(graph, self.devices)
+            return
         check_ties(graph, self.slicings)
         for layer in graph:
             check_legal(layer, self.slicings[layer.name], mesh)

@@ -134,6 +134,8 @@ CASES: dict[str, Case] = {
         lambda: Scaled((8, 1, 3, 3), lambda x, w: F.conv2d(x, w, padding=1, groups=8), trained=False),
         PLANE,
     ),
+    "transposed 1d with gaps": (lambda: nn.ConvTranspose1d(8, 6, 2, stride=3), (8, 6)),
+    "transposed 2d with gaps": (lambda: nn.ConvTranspose2d(8, 6, 1, stride=3, output_padding=2), (8, 5, 6)),
     "transposed 2d": (lambda: nn.ConvTranspose2d(8, 6, 2, stride=2), (8, 5, 4)),
     "transposed 2d wide": (lambda: nn.ConvTranspose2d(8, 6, 4, stride=2, padding=1, output_padding=1), (8, 5, 6)),
     "transposed 2d grouped": (lambda: nn.ConvTranspose2d(8, 12, 3, stride=2, groups=4), (8, 5, 6)),

@@ -3,7 +3,7 @@
 import copy
 import random
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +13,29 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import legal_slicings
+from slicewise.partition.legal import Space, legal_slicings
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
+
+FAINT = 1e-3
+LAST_BIT = 4e-16  # relative
+CUBES = Space(dims_per_layer=3, dims_per_tier=3)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest absolute differences, each relative to the largest value of its kind."""
+    """The largest absolute differences, each relative to the largest value of its tensor."""
 
     output: float
-    gradient: float
+    gradient: float  # a weight with hardly any (a bias before a norm): to FAINT of the network's largest
     state: float  # running statistics
+
+    def __str__(self) -> str:
+        return f"outputs {self.output:.0e}, gradients {self.gradient:.0e}, running statistics {self.state:.0e}"
 
     def below(self, tolerance: float) -> bool:
         return self.output <= tolerance and self.gradient <= tolerance and self.state <= tolerance
@@ -43,40 +52,103 @@ def random_slicings(graph: LayerGraph, mesh: Mesh, seed: int) -> dict[str, Slici
     return chosen
 
 
-def compare(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slicing], mesh: Mesh, seed: int = 0) -> Difference:
-    """One forward and backward pass in float64, sliced and on one device."""
-    generator = torch.Generator().manual_seed(seed)
-    inputs = [torch.randn(layer.shape, generator=generator, dtype=torch.float64) for layer in graph.inputs]
-    reference = copy.deepcopy(model).double().train()
-    net = SlicedModule(copy.deepcopy(model).double().train(), graph, slicings, mesh)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Using padding='same'")
-        expected = [x for x in tree_leaves(reference(*inputs)) if isinstance(x, Tensor)]
-    directions = [torch.randn(x.shape, generator=generator, dtype=torch.float64) for x in expected]
-    weighted(expected, directions).backward()
+def spatial_slicings(graph: LayerGraph, mesh: Mesh, cut: Slicing) -> dict[str, Slicing]:
+    """`cut` wherever it is legal, else as much of it as is; what has no space goes by sample, or is repeated."""
+
+    def choice(layer: Layer) -> Slicing:
+        legal = legal_slicings(layer, mesh, CUBES)
+        parts = [tuple(dim if dim == kept else None for dim in cut) for kept in dict.fromkeys(cut)]
+        return next((wish for wish in (cut, *parts, (Dim.N,) * len(cut)) if wish in legal), legal[0])
+
+    return {layer.name: choice(layer) for layer in graph}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """One forward and backward pass on one device: what every slicing must come to, bit for rounding."""
+
+    model: nn.Module  # in float64 and training mode, before the pass
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    directions: list[Tensor]  # the loss is the sum of outputs x directions
+    gradients: dict[str, Tensor]
+    state: dict[str, Tensor]  # running statistics
+
+    @classmethod
+    def of(cls, model: nn.Module, graph: LayerGraph, seed: int = 0, scale: float = 1.0) -> "Truth":
+        generator = torch.Generator().manual_seed(seed)
+        inputs = [torch.randn(layer.shape, generator=generator, dtype=torch.float64) * scale for layer in graph.inputs]
+        double = copy.deepcopy(model).double().train()
+        reference = copy.deepcopy(double)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Using padding='same'")
+            outputs = [x for x in tree_leaves(reference(*(x.clone() for x in inputs))) if isinstance(x, Tensor)]
+        directions = [torch.randn(x.shape, generator=generator, dtype=torch.float64) for x in outputs]
+        weighted(outputs, directions).backward()
+        return cls(
+            model=double,
+            inputs=inputs,
+            outputs=[x.detach() for x in outputs],
+            directions=directions,
+            gradients={name: x.grad for name, x in reference.named_parameters() if x.grad is not None},
+            state={name: x for name, x in reference.named_buffers() if x.is_floating_point()},
+        )
+
+
+def compare(
+    model: nn.Module,
+    graph: LayerGraph,
+    slicings: Mapping[str, Slicing],
+    mesh: Mesh,
+    seed: int = 0,
+    truth: Truth | None = None,
+) -> Difference:
+    """One forward and backward pass in float64, sliced and on one device; a `truth` known already is not made again."""
+    truth = truth or Truth.of(model, graph, seed)
+    net = SlicedModule(copy.deepcopy(truth.model), graph, slicings, mesh)
     if net.local_samples:
-        share = len(inputs[0]) // mesh.devices
+        share = len(truth.inputs[0]) // mesh.devices
         mine = slice(dist.get_rank() * share, (dist.get_rank() + 1) * share)
-        outputs = as_tuple(net(*(x[mine] for x in inputs)))
+        outputs = as_tuple(net(*(x[mine] for x in truth.inputs)))
         cut = [mine if "N" in layer.dims else ... for layer in graph.outputs]
         # each rank's samples count as one of `devices` in the mean; what speaks for the whole batch is complete
-        terms = [d[c] * (1 if c is ... else mesh.devices) for d, c in zip(directions, cut, strict=True)]
+        terms = [d[c] * (1 if c is ... else mesh.devices) for d, c in zip(truth.directions, cut, strict=True)]
         weighted(outputs, terms).backward()
-        wanted = [x[c] for x, c in zip(expected, cut, strict=True)]
+        wanted = [x[c] for x, c in zip(truth.outputs, cut, strict=True)]
     else:
-        results = as_tuple(net(*inputs))
-        parts = [net.shard(direction, number) for number, direction in enumerate(directions)]
+        results = as_tuple(net(*truth.inputs))
+        parts = [net.shard(direction, number).to_local() for number, direction in enumerate(truth.directions)]
         weighted([result.to_local() for result in results], parts).backward()
-        outputs, wanted = tuple(result.full_tensor() for result in results), expected
-    truth = {name: x.grad for name, x in reference.named_parameters() if x.grad is not None}
-    gradients = {name: whole(x.grad) for name, x in net.named_parameters() if name in truth}
-    scale = max((float(gradient.abs().max()) for gradient in truth.values()), default=1.0)
-    statistics = {name: x for name, x in reference.named_buffers() if x.is_floating_point()}
+        outputs, wanted = tuple(result.full_tensor() for result in results), truth.outputs
+    gradients = {name: whole(x.grad) for name, x in net.named_parameters() if x.grad is not None}
+    assert set(gradients) == set(truth.gradients), "other weights have gradients than on one device"
     held = dict(net.named_buffers())
+    state = {name: whole(held[name]) for name in truth.state}
+    return _difference([x.detach() for x in outputs], wanted, gradients, truth.gradients, state, truth.state)
+
+
+def last_bit(model: nn.Module, graph: LayerGraph, seed: int) -> Difference:
+    """What one device makes of inputs that differ in their last bit: no computation can be closer than this to it."""
+    one, other = Truth.of(model, graph, seed), Truth.of(model, graph, seed, scale=1 + LAST_BIT)
+    return _difference(other.outputs, one.outputs, other.gradients, one.gradients, other.state, one.state)
+
+
+def _difference(
+    outputs: Sequence[Tensor],
+    wanted: Sequence[Tensor],
+    gradients: Mapping[str, Tensor],
+    wanted_gradients: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+    wanted_state: Mapping[str, Tensor],
+) -> Difference:
+    scale = max((float(gradient.abs().max()) for gradient in wanted_gradients.values()), default=1.0) or 1.0
     return Difference(
-        output=max(relative(one.detach(), other.detach()) for one, other in zip(outputs, wanted, strict=True)),
-        gradient=largest((gradients[name] - gradient) / scale for name, gradient in truth.items()),
-        state=largest((whole(held[name]) - value) / (1 + value.abs().max()) for name, value in statistics.items()),
+        output=max(relative(one, other) for one, other in zip(outputs, wanted, strict=True)),
+        gradient=largest(
+            (gradients[name] - gradient) / gradient.abs().max().clamp(min=FAINT * scale)
+            for name, gradient in wanted_gradients.items()
+        ),
+        state=largest((state[name] - value) / (1 + value.abs().max()) for name, value in wanted_state.items()),
     )
 
 
@@ -116,4 +188,4 @@ def whole(facade: Tensor | None) -> Tensor:
 
 
 def relative(given: Tensor, wanted: Tensor) -> float:
-    return float((given - wanted).abs().max() / wanted.abs().max())
+    return float((given - wanted).abs().max() / (wanted.abs().max() or 1.0))

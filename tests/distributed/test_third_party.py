@@ -1,5 +1,7 @@
 """Networks that nobody here wrote, on two ranks: outputs, running statistics and all gradients of one device."""
 
+from itertools import combinations
+
 import pytest
 import torch
 
@@ -7,13 +9,11 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
-from slicewise.graph.dims import SPACE, Dim
-from slicewise.graph.layer import Layer
+from slicewise.graph.dims import SPACE
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import legal_slicings
 from tests.builders import machine
-from tests.distributed.comparing import compare, counted_bytes, random_slicings
+from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
 from tests.distributed.world import World
 from tests.third_party import NETWORKS
 
@@ -29,6 +29,12 @@ def test_third_party_networks_equal_one_device_under_a_spatial_and_random_plans(
     assert pair.run(_differences, name, batch, 2) == []
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", EXECUTED)
+def test_third_party_networks_on_four_ranks_equal_one_device(name: str, quartet: World) -> None:
+    assert quartet.run(_differences, name, 2, 4, 4) == []
+
+
 @pytest.mark.parametrize("name", EXECUTED)
 def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
@@ -42,35 +48,34 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
     for batch in (4, 3):
         graph = capture(model, torch.zeros(2, *NETWORKS[name].shape), name=name).with_batch(batch)
         costs = CostModel(graph, cluster)
-        plans = {"spatial": _spatial_slicings(graph, cluster.mesh), "random": random_slicings(graph, cluster.mesh, 0)}
+        plans = _spatial_plans(graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
         for label, slicings in plans.items():
             predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
 
 
-def _differences(name: str, batch: int, seeds: int) -> list[str]:
+def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]:
     torch.manual_seed(0)
     network = NETWORKS[name]
     model = network.build()
-    mesh = Mesh.of({"local": 2})
+    mesh = Mesh.of({"local": ranks})
     graph = capture(model, torch.zeros(2, *network.shape), name=name).with_batch(batch)
-    plans = {"spatial": _spatial_slicings(graph, mesh)}
+    plans = _spatial_plans(graph, mesh)
     plans |= {f"random {seed}": random_slicings(graph, mesh, seed) for seed in range(seeds)}
     wrong = []
+    truth = Truth.of(model, graph, seed=1)
     for label, slicings in plans.items():
-        difference = compare(model, graph, slicings, mesh, seed=1)
+        difference = compare(model, graph, slicings, mesh, truth=truth)
         if not difference.below(TOLERANCE):
             wrong.append(f"{name}, batch {batch}, {label}: {difference}")
     return wrong
 
 
-def _spatial_slicings(graph: LayerGraph, mesh: Mesh) -> dict[str, Slicing]:
-    """The outermost dim of space wherever a layer has one; samples, then nothing, elsewhere."""
-
-    def choice(layer: Layer) -> Slicing:
-        legal = legal_slicings(layer, mesh)
-        wishes: list[Slicing] = [(dim,) for dim in (*SPACE, Dim.N)]
-        return next((wish for wish in wishes if wish in legal), legal[0])
-
-    return {layer.name: choice(layer) for layer in graph}
+def _spatial_plans(graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:
+    """Every layer with space by one of its dims; on several axes also by two."""
+    dims = [dim for dim in SPACE if dim in graph.inputs[0].dims]
+    cuts: list[Slicing] = [(dim,) * len(mesh.axes) for dim in dims]
+    if len(mesh.axes) == 2:
+        cuts += combinations(dims, 2)
+    return {f"by {''.join(map(str, cut))}": spatial_slicings(graph, mesh, cut) for cut in cuts}

@@ -22,7 +22,8 @@ class World:
     """
 
     def __init__(self, ranks: int) -> None:
-        context = mp.get_context("spawn")
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(["torch.distributed.tensor"])  # imported once for all ranks of all worlds
         port = _free_port()
         self.ranks = ranks
         self.broken = False  # some rank hangs: start another world

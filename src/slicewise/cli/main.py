@@ -61,6 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     from slicewise.runtime.failures import report_failure
 
-    report_failure(message)
-    print(f"slicewise: {message}", file=sys.stderr)
+    if report_failure(message):
+        print(f"slicewise: {message}", file=sys.stderr)
     return code

@@ -36,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strategy",
         default="layerwise",
-        help="layerwise (default) searches; data, filter, spatial and owt slice every layer by their one rule",
+        help="layerwise (default) searches; data, filter, channel, spatial, owt, data+filter and data+spatial slice "
+        "every layer by their one rule; pipeline cuts the network into stages",
+    )
+    parser.add_argument(
+        "--segments", type=positive, metavar="K", help="micro-batches of a pipeline (default: predicted to be fastest)"
     )
     add_training(parser)
     group = parser.add_argument_group("search")
@@ -102,7 +106,9 @@ def main(options: argparse.Namespace) -> int:
             gap=options.gap,
         )
     else:
-        made = baseline_plan(graph, cluster, options.strategy, **request, cost=options.cost)
+        made = baseline_plan(
+            graph, cluster, options.strategy, **request, cost=options.cost, micro_batches=options.segments
+        )
     if options.output:
         made.save(options.output)
         progress(f"wrote {options.output}")

@@ -1,63 +1,165 @@
-"""`slicewise run PLAN`: train for a few steps exactly as planned, on real ranks."""
+"""`slicewise run PLAN` or `slicewise run MODEL --strategy S`: train for a few steps exactly so, on real ranks."""
 
 import argparse
+import os
+import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.cli.options import add_json, positive, print_json, progress, shape
 
 if TYPE_CHECKING:
+    from slicewise.graph.layer_graph import LayerGraph
     from slicewise.plans import Plan
 
 HELP = "run a plan on real ranks: measured beside predicted, checked against one device"
+DTYPES = ("fp32", "bf16")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", type=Path, help="a plan file")
+    parser.add_argument("plan", metavar="PLAN|MODEL", help="a plan file; with --strategy a model, as `plan` takes it")
+    parser.add_argument(
+        "--strategy",
+        help="plan the model so: layerwise, data, filter, channel, spatial, owt, data+filter, data+spatial, pipeline",
+    )
     parser.add_argument(
         "--nproc-per-node", type=positive, metavar="K", help="ranks to start here (default: the plan's)"
     )
+    parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
     parser.add_argument("--iterations", type=positive, default=10, help="measured steps (default: 10)")
     parser.add_argument("--check", action="store_true", help="compare loss and every gradient with one device")
-    parser.add_argument("--compare", choices=["ddp"], help="measure DistributedDataParallel in turn with the plan")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline for ui.perfetto.dev")
+    parser.add_argument("--compare", metavar="ddp|fsdp", help="measure it in turn with the plan, step by step")
+    parser.add_argument("--data", metavar="MODULE:FACTORY", help="batches of your own (default: synthetic)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and samples (default: 0)")
+    group = parser.add_argument_group("with --strategy")
+    group.add_argument("--cluster", help="a preset, 'local', or a TOML file (default: local)")
+    group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
+    group.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
+    group.add_argument("--dtype", help="fp32 (default) or bf16: autocast around forward and loss")
+    group.add_argument("--optimizer", help="sgd (default), momentum or adam")
+    group.add_argument("--segments", type=positive, metavar="M", help="micro-batches of a pipeline (default: the best)")
+    group.add_argument("--batchnorm", help="exact (default): statistics of the whole batch; local: as DDP has them")
     add_json(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.errors import PlanError
-    from slicewise.plans import Plan
     from slicewise.runtime.launch import inside_a_rank, launch
 
-    plan = Plan.load(options.plan)
-    if not inside_a_rank():
-        ranks = options.nproc_per_node or plan.devices
-        if ranks != plan.devices:
-            raise PlanError(
-                f"the plan is for {plan.devices} devices, --nproc-per-node is {ranks}; "
-                f"plan again with --devices {ranks}"
-            )
-        progress(f"starting {ranks} ranks")
-        return launch(options.given, ranks)
-    return _rank(options, plan)
+    if inside_a_rank():
+        return _rank(options)
+    plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
+    progress(f"starting {plan.devices} ranks")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        plan.save(path)
+        return launch(["run", str(path), *_handed_on(options)], plan.devices)
 
 
-def _rank(options: argparse.Namespace, plan: "Plan") -> int:
+def _handed_on(options: argparse.Namespace) -> list[str]:
+    """What ranks need to know beside the plan."""
+    valued = {name: getattr(options, name) for name in ("iterations", "seed", "trace", "compare", "data")}
+    flags = [f"--{name}" for name in ("check", "json") if getattr(options, name)]
+    return [f"--{name}={value}" for name, value in valued.items() if value is not None] + flags
+
+
+def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
+    """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
+    from slicewise.errors import PlanError, RequestError, UnknownName
+    from slicewise.graph.sources import load_graph
+
+    if options.trace and not options.trace.parent.is_dir():
+        raise RequestError(f"cannot write {options.trace}: {options.trace.parent} is not a folder")
+    if options.compare not in (None, "ddp", "fsdp"):
+        raise UnknownName("opponent", options.compare, ("ddp", "fsdp"))
+    if options.data:
+        from slicewise.graph.factories import load_factory
+
+        load_factory(*options.data.rpartition(":")[::2])
+    if options.strategy:
+        graph = load_graph(options.plan, options.input)
+        plan = _made(options, graph, ranks)
+    else:
+        plan = _loaded(options)
+        graph = load_graph(plan.model, plan.input_shape)
+    if ranks not in (None, plan.devices):
+        raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
+    if plan.training.dtype not in DTYPES:
+        raise PlanError(f"`run` trains in {' or '.join(DTYPES)}, the plan is for {plan.training.dtype}; plan again")
+    try:
+        if plan.pipeline:
+            plan.pipeline.check(plan.sized(graph), plan.devices)
+        else:
+            plan.check(plan.sized(graph), plan.mesh)
+    except RequestError as error:
+        if not options.batch:
+            raise
+        raise PlanError(f"the plan does not run with --batch {options.batch}: {error}; plan again") from error
+    if len(graph.inputs) != 1 or len(graph.outputs) != 1 or graph.outputs[0].shape[1:2] < (2,):
+        raise PlanError(
+            f"{plan.model}: `run` trains networks with one input and one output of two or more classes "
+            f"(got outputs {', '.join(str(output.shape) for output in graph.outputs)}); use parallelize in a script"
+        )
+    return plan
+
+
+def _loaded(options: argparse.Namespace) -> "Plan":
+    from slicewise.errors import RequestError
+    from slicewise.plans import Plan
+
+    for name in ("cluster", "devices", "input", "dtype", "optimizer", "batchnorm", "segments"):
+        if getattr(options, name) is not None:
+            raise RequestError(f"--{name} is decided by the plan; give a model and --strategy, or plan again")
+    if not Path(options.plan).exists() and not options.plan.endswith(".json"):
+        raise RequestError(f"{options.plan}: no such plan; to run a model, say how: --strategy layerwise, data, ...")
+    plan = Plan.load(Path(options.plan))
+    return replace(plan, batch=options.batch) if options.batch else plan
+
+
+def _made(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
+    from slicewise.cluster.cluster import load_cluster
+    from slicewise.cost.training import PLAIN, Training
+    from slicewise.planning import baseline_plan, plan
+
+    cluster = load_cluster(options.cluster or "local")
+    devices = options.devices or ranks
+    cluster = cluster.with_devices(devices) if devices else cluster
+    given = {name: getattr(options, name) for name in ("dtype", "optimizer", "batchnorm")}
+    training = Training(**asdict(PLAIN) | {name: value for name, value in given.items() if value is not None})
+    request: dict[str, Any] = {"batch": options.batch or 32 * cluster.devices, "training": training}
+    progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
+    if options.strategy == "layerwise":
+        return plan(graph, cluster, **request)
+    return baseline_plan(graph, cluster, options.strategy, **request, micro_batches=options.segments)
+
+
+def _rank(options: argparse.Namespace) -> int:
     import torch.distributed as dist
 
+    from slicewise.errors import RankError, SlicewiseError
     from slicewise.runtime.devices import start_rank
+    from slicewise.runtime.failures import described
     from slicewise.runtime.worker import RunRequest, run_rank
 
     device = start_rank()
-    request = RunRequest(
-        plan=plan,
-        iterations=options.iterations,
-        check=options.check,
-        compare_ddp=options.compare == "ddp",
-        seed=options.seed,
-    )
-    result = run_rank(request, device)
-    as_predicted = result["predicted"].get("bytes_moved") in (None, result["bytes_moved"])
+    try:
+        request = RunRequest(
+            plan=_agreed_plan(options),
+            iterations=options.iterations,
+            check=options.check,
+            compare=options.compare,
+            trace=options.trace,
+            data=options.data,
+            seed=options.seed,
+        )
+        result = run_rank(request, device)
+    except SlicewiseError:
+        raise
+    except Exception as error:
+        raise RankError(described(error, dist.get_rank())) from error
+    expected = result["predicted"]
+    as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
     passed = result.get("check", {}).get("passed", True) and as_predicted
     if dist.get_rank() == 0:
         if options.json:
@@ -68,3 +170,31 @@ def _rank(options: argparse.Namespace, plan: "Plan") -> int:
             show_run(result)
     dist.destroy_process_group()
     return 0 if passed else 1
+
+
+def _agreed_plan(options: argparse.Namespace) -> "Plan":
+    """Rank 0 makes or loads it and tells the others, or tells them why there is none."""
+    import torch.distributed as dist
+
+    from slicewise.errors import InfeasibleError, RequestError, SlicewiseError
+    from slicewise.plans import Plan
+    from slicewise.runtime.failures import FAILURE_FILE
+
+    said: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            # a launcher has checked the plan already
+            launched = FAILURE_FILE in os.environ
+            plan = (
+                Plan.load(Path(options.plan))
+                if launched
+                else requested_plan(options, dist.get_world_size(), "the number of ranks")
+            )
+            said[0] = plan.to_dict()
+        except SlicewiseError as error:
+            said[1] = (error.exit_code, str(error))
+    dist.broadcast_object_list(said, src=0)
+    if said[1] is not None:
+        code, message = said[1]
+        raise {1: InfeasibleError, 2: RequestError}.get(code, SlicewiseError)(message)
+    return Plan.from_dict(said[0], options.plan)

@@ -25,7 +25,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
 
-_STATISTICS_BYTES = 4  # means are merged in fp32, whatever the activations are
+STATISTICS_BYTES = 4  # means are merged in fp32, whatever the activations are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class CostModel:
             halo_s=float(timed.halo_s[0]),
             halo_bytes=self._exchanges(layer) * halo_items(layer, slicing, mesh) * self.training.item_bytes,
             reduce_s=float(timed.reduce_s[0]),
-            reduce_bytes=(forward_items + trains * backward_items) * _STATISTICS_BYTES,
+            reduce_bytes=(forward_items + trains * backward_items) * STATISTICS_BYTES,
             sync_s=float(timed.sync_s[0]),
             sync_bytes=sync_items(layer, layouts(layer, slicing), mesh) * WEIGHT_BYTES,
             memory_bytes=int(timed.memory_bytes[0]),
@@ -232,7 +232,7 @@ class CostModel:
             sliced = letter in DIMS and letter not in layer.statistics
             items *= -(-size // choices.degrees(Dim(letter))) if sliced else size
         gather, reduce = self.network.all_gather_lines, self.network.all_reduce_lines
-        message = items * _STATISTICS_BYTES
+        message = items * STATISTICS_BYTES
         seconds = gather.latency_s[axes] + gather.s_per_byte[axes] * message * ranks
         if trains:
             seconds = seconds + reduce.latency_s[axes] + reduce.s_per_byte[axes] * message

@@ -43,7 +43,7 @@ def make_model(model: str) -> Made:
     try:
         if place in _LIBRARIES:
             return _from_library(place, name)
-        made = _factory(place, name)()
+        made = load_factory(place, name)()
     except (GraphError, UnknownName, MemoryError):
         raise
     except Exception as error:
@@ -75,7 +75,8 @@ def _from_library(place: str, name: str) -> Made:
     return library.make(imported, name), library.input_shape
 
 
-def _factory(place: str, name: str) -> Callable[[], Any]:
+def load_factory(place: str, name: str) -> Callable[..., Any]:
+    """A function of a user's own: `name` in a file or a module."""
     if place.endswith(".py"):
         if not Path(place).exists():
             raise GraphError(f"{place}: no such file")

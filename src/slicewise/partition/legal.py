@@ -130,12 +130,17 @@ def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Sli
     return [choices[row] for row in range(len(choices))]
 
 
-def legal_choices(layer: Layer, mesh: Mesh, space: Space = Space()) -> Choices:  # noqa: B008 (frozen)
-    """The same as an array."""
+def legal_choices(
+    layer: Layer,
+    mesh: Mesh,
+    space: Space = Space(),  # noqa: B008 (frozen)
+    among: frozenset[Dim] = DIMS,
+) -> Choices:
+    """The same as an array; only those that slice nothing but `among`."""
     fixed = contract(layer, mesh)
     if fixed is not None:
         return Choices.of([fixed], mesh)
-    dims = frozenset(dim for dim in sliceable_dims(layer) if space.reductions or dim in layer.dims)
+    dims = frozenset(dim for dim in sliceable_dims(layer) & among if space.reductions or dim in layer.dims)
     candidates = candidate_choices(dims, mesh, space)
     legal = np.ones(len(candidates), dtype=bool)
     if not space.uneven:

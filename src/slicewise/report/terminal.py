@@ -7,7 +7,7 @@ from rich.table import Table
 
 from slicewise.cost.breakdown import TERMS, Cost
 from slicewise.explaining import Comparison, Explanation
-from slicewise.plans import Plan, spelled
+from slicewise.plans import Pipeline, Plan, spelled
 from slicewise.report.tables import console, table_of
 from slicewise.units import amount, seconds
 
@@ -19,7 +19,7 @@ def show_plan(plan: Plan) -> None:
         f"[bold]{plan.model}[/] on [bold]{plan.cluster}[/]: {plan.devices} devices ({mesh}), batch {plan.batch}, "
         f"{plan.training.dtype}"
     )
-    out.print(_layer_table(plan))
+    out.print(_stage_table(plan, plan.pipeline) if plan.pipeline else _layer_table(plan))
     out.print(_strategy_table(plan))
     if plan.certificate:
         out.print(_proof(plan.certificate), highlight=False)
@@ -71,6 +71,18 @@ def _layer_table(plan: Plan) -> Table:
             seconds(total.communication_s),
             amount(total.bytes_moved, "B"),
         )
+    return table
+
+
+def _stage_table(plan: Plan, pipeline: Pipeline) -> Table:
+    table = table_of("rank", "layers", "forward", "backward", "receives")
+    for rank, stage in enumerate(pipeline.stages):
+        times = (seconds(stage[f"{term}_s"]) for term in ("forward", "backward", "transfer"))
+        table.add_row(str(rank), f"{stage['first']} .. {stage['last']} ({stage['layers']})", *times)
+    samples = plan.batch // pipeline.micro_batches
+    table.caption = (
+        f"{pipeline.schedule}, {pipeline.micro_batches} micro-batches of {samples}; times are of one micro-batch"
+    )
     return table
 
 
@@ -175,7 +187,10 @@ def reason(row: Comparison) -> str:
 
 def show_run(result: Mapping[str, Any]) -> None:
     out = console()
-    out.print(f"[bold]{result['model']}[/] on {result['devices']} ranks, batch {result['batch']}, {result['dtype']}")
+    out.print(
+        f"[bold]{result['model']}[/] on {result['devices']} ranks, batch {result['batch']}, {result['dtype']}, "
+        f"{result['optimizer']}"
+    )
     check = result.get("check")
     if check:
         verdict = "[green]equal[/]" if check["passed"] else "[red]NOT EQUAL[/]"
@@ -199,20 +214,34 @@ def show_run(result: Mapping[str, Any]) -> None:
     out.print(table)
     collectives = ", ".join(f"{count} {name}" for name, count in result["collectives"].items()) or "none"
     if predicted:
-        same = "[green]equal[/]" if result["bytes_moved"] == predicted["bytes_moved"] else "[red]NOT EQUAL[/]"
-        verdict = f"predicted {predicted['bytes_moved']:,}, counted {result['bytes_moved']:,} ({same})"
+        same = "[green]equal[/]" if _sent(result) == _sent(predicted) else "[red]NOT EQUAL[/]"
+        verdict = f"predicted {_sent(predicted)}, counted {_sent(result)} ({same})"
     else:
-        verdict = f"counted {result['bytes_moved']:,} (no prediction: the plan's cluster is not known here)"
+        verdict = f"counted {_sent(result)} (no prediction: the plan's cluster is not known here)"
     out.print(f"bytes sent by all ranks: {verdict}; collectives: {collectives}", highlight=False)
-    if "ddp" in result:
-        speedup = result["ddp"]["speedup"]
-        out.print(
-            f"against DistributedDataParallel, step by step in the same run: {seconds(step['median'])} against "
-            f"{seconds(result['ddp']['iteration_s']['median'])}, [bold]{speedup['median']:.2f}x[/] its speed "
-            f"(95 % interval {speedup['low']:.2f} to {speedup['high']:.2f}, {speedup['pairs']} pairs); bytes "
-            f"{amount(result['bytes_moved'], 'B')} against {amount(result['ddp']['bytes_moved'], 'B')}",
-            highlight=False,
-        )
+    told = f" (predicted {amount(predicted['peak_memory_bytes'], 'B')})" if predicted else ""
+    peak = amount(max(result["peak_memory_bytes"]), "B")
+    out.print(f"memory of the rank that holds most: {peak}{told}", highlight=False)
+    if "data_s" in result:
+        out.print(f"waiting for data: {seconds(result['data_s'])} before each step", highlight=False)
+    for key, name in (("ddp", "DistributedDataParallel"), ("fsdp", "FSDP2")):
+        if key in result:
+            speedup = result[key]["speedup"]
+            out.print(
+                f"against {name}, step by step in the same run: {seconds(step['median'])} against "
+                f"{seconds(result[key]['iteration_s']['median'])}, [bold]{speedup['median']:.2f}x[/] its speed "
+                f"(95 % interval {speedup['low']:.2f} to {speedup['high']:.2f}, {speedup['pairs']} pairs); bytes "
+                f"{amount(result['bytes_moved'], 'B')} against {amount(result[key]['bytes_moved'], 'B')}",
+                highlight=False,
+            )
+
+
+def _sent(counted: Mapping[str, Any]) -> str:
+    """`1,024`, or `inter 0, intra 1,024` where there are several tiers."""
+    tiers = counted["bytes_by_tier"]
+    if len(tiers) < 2:
+        return f"{counted['bytes_moved']:,}"
+    return ", ".join(f"{name} {sent:,}" for name, sent in tiers.items())
 
 
 def _span(names: Sequence[str]) -> str:

@@ -1,9 +1,19 @@
-"""Where the time of a step goes: spans around communication, by term and layer. Off unless a clock is running."""
+"""Where the time of a step goes: spans by term and layer. Off unless a clock is running.
+
+span("transfer", layer)             around communication that the layer waits for
+computed(layer, kernel, arguments)  around its kernel; backward says when it comes to the layer again
+follow("sync", weight, start)       what is started and goes on beside compute
+"""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +26,18 @@ class Span:
 
 @dataclass
 class Clock:
-    spans: list[Span] = field(default_factory=list)
+    """`layers`: time kernels too, which a measurement of whole steps does without."""
+
+    layers: bool = False
+    spans: list[Span] = field(default_factory=list)  # communication: the same on every rank, in the same order
+    kernels: list[Span] = field(default_factory=list)
+    flights: list[Span] = field(default_factory=list)  # asynchronous, from start to completion
+    marks: list[tuple[float, str]] = field(default_factory=list)  # when backward came to a layer
+    backward_start_s: float | None = None
 
 
 _running: Clock | None = None
+_backward_at: str | None = None  # the layer that backward came to last
 
 
 @contextmanager
@@ -44,3 +62,58 @@ def span(term: str, layer: str) -> Iterator[None]:
         yield
     finally:
         clock.spans.append(Span(term, layer, start_s, time.perf_counter()))
+
+
+def computed(layer: str, kernel: "Callable[[list[Tensor]], Tensor]", arguments: "list[Tensor]") -> "Tensor":
+    """`kernel(arguments)`, known by its layer in traces and failures, forward and backward."""
+    before = [argument.grad_fn for argument in arguments]
+    start_s = time.perf_counter()
+    try:
+        result = kernel(arguments)
+    except Exception as error:
+        error.add_note(f"layer {layer}")
+        raise
+    clock = _running
+    if clock is not None and clock.layers:
+        clock.kernels.append(Span("forward", layer, start_s, time.perf_counter()))
+    made_by = result.grad_fn
+    # a layer that hands its input on has no backward of its own
+    if made_by is not None and all(made_by is not other for other in before):
+        made_by.register_prehook(lambda _: _arrive(layer))
+    return result
+
+
+def _arrive(layer: str) -> None:
+    global _backward_at
+    _backward_at = layer
+    clock = _running
+    if clock is not None and clock.layers:
+        clock.marks.append((time.perf_counter(), layer))
+
+
+def backpropagate(loss: "Tensor") -> None:
+    """`loss.backward()`; what fails says at which layer."""
+    global _backward_at
+    _backward_at = None
+    if _running is not None:
+        _running.backward_start_s = time.perf_counter()
+    try:
+        loss.backward()
+    except Exception as error:
+        error.add_note("backward" if _backward_at is None else f"layer {_backward_at}, backward")
+        raise
+
+
+def follow(term: str, layer: str, start: "Callable[[], dist.Work | None]") -> "dist.Work | None":
+    """`start()` a collective that goes on beside compute, seen until it is done."""
+    clock = _running
+    if clock is None or not clock.layers:
+        return start()
+    start_s = time.perf_counter()
+    work = start()
+    if work is not None:
+        # called on the thread that completes the collective, when it does
+        work.get_future().add_done_callback(
+            lambda _: clock.flights.append(Span(term, layer, start_s, time.perf_counter()))
+        )
+    return work

@@ -5,19 +5,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+_SILENT = ("barrier", "monitored_barrier", "recv")
 
 
 @dataclass
 class Counted:
-    """Bytes sent by this rank, ring algorithms assumed, and the number of collectives by name."""
+    """Bytes sent by this rank, ring algorithms assumed, within which ranks, and the number of collectives by name."""
 
-    sent_bytes: float = 0.0
+    sent_within: dict[tuple[int, ...], float] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str, sent_bytes: float) -> None:
-        self.sent_bytes += sent_bytes
+    @property
+    def sent_bytes(self) -> float:
+        return sum(self.sent_within.values())
+
+    def add(self, name: str, ranks: tuple[int, ...], sent_bytes: float) -> None:
+        self.sent_within[ranks] = self.sent_within.get(ranks, 0.0) + sent_bytes
         self.collectives[name] = self.collectives.get(name, 0) + 1
 
 
@@ -43,25 +50,32 @@ class CountCollectives(TorchDispatchMode):
 
     def _count(self, func: Any, args: tuple[Any, ...]) -> None:
         name = func._schema.name.removeprefix("c10d::").strip("_")
+        if name in _SILENT:
+            return
+        ranks = _ranks(func, args)
+        if name == "send":  # its peer counts nothing
+            self.counted.add("send", tuple(sorted((dist.get_rank(), ranks[args[2]]))), sum(map(_bytes, args[0])))
+            return
+        share = (len(ranks) - 1) / len(ranks)
         if name == "allreduce":
-            tensors, group = args[0], args[1]
-            ranks = _size(group)
-            self.counted.add("all_reduce", sum(2 * (ranks - 1) / ranks * _bytes(tensor) for tensor in tensors))
+            self.counted.add("all_reduce", ranks, sum(2 * share * _bytes(tensor) for tensor in args[0]))
         elif name in ("allgather_base", "all_gather_single"):
-            output, group = args[0], args[2]
-            ranks = _size(group)
-            self.counted.add("all_gather", (ranks - 1) / ranks * _bytes(output))
+            self.counted.add("all_gather", ranks, share * _bytes(args[0]))
+        elif name in ("reduce_scatter_base", "reduce_scatter_single"):
+            self.counted.add("reduce_scatter", ranks, share * _bytes(args[1]))
         elif name == "alltoall_base":
-            self.counted.add("all_to_all", _bytes(args[1]))  # a rank sends itself nothing
+            self.counted.add("all_to_all", ranks, _bytes(args[1]))  # a rank sends itself nothing
         elif name == "broadcast":
-            ranks = _size(args[1])
-            self.counted.add("broadcast", sum((ranks - 1) / ranks * _bytes(tensor) for tensor in args[0]))
-        elif name not in ("barrier", "monitored_barrier"):
-            self.counted.add(name, 0.0)
+            self.counted.add("broadcast", ranks, sum(share * _bytes(tensor) for tensor in args[0]))
+        else:
+            self.counted.add(name, ranks, 0.0)
 
 
-def _size(group: Any) -> int:
-    return int(torch._C._distributed_c10d.ProcessGroup.unbox(group).size())
+def _ranks(func: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Of the group that a collective is called on."""
+    names = [argument.name for argument in func._schema.arguments]
+    group = torch._C._distributed_c10d.ProcessGroup.unbox(args[names.index("process_group")])
+    return tuple(dist.get_process_group_ranks(group))
 
 
 def _bytes(tensor: torch.Tensor) -> int:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from slicewise.partition.buckets import Bucket
-from slicewise.runtime.clock import span
+from slicewise.runtime.clock import follow, span
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.weights import Weights
 
@@ -116,7 +116,9 @@ class GradientSync:
             for name, view in zip(filling.names, views, strict=True):
                 part = filling.parts[name]
                 filling.parts[name] = view.view(part.shape).copy_(part)
-        filling.work = dist.all_reduce(flat, group=filling.group, async_op=True)
+        filling.work = follow(
+            "sync", filling.names[0], lambda: dist.all_reduce(flat, group=filling.group, async_op=True)
+        )
 
     def _finish(self) -> None:
         for filling in self._fillings[self._launched :]:

@@ -31,18 +31,18 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         # ended from outside: take the ranks along
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
-            failed = _first_failure(processes)
+            failed = _first_failure(processes, Path(folder))
         finally:
             _stop(processes)
             signal.signal(signal.SIGTERM, before)
         if failed is None:
             return max(process.returncode for process in processes)
         reason = Path(folder) / f"{failed}"
+        code = processes[failed].returncode
         if reason.exists():
             message = reason.read_text()
             # every rank finds the same fault in a request: it is not this rank's
-            raise RequestError(message) if processes[failed].returncode == 2 else RankError(f"rank {failed}: {message}")
-        code = processes[failed].returncode
+            raise RequestError(message) if code == 2 else RankError(message)
         died = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         raise RankError(f"rank {failed} {died} without a word (out of memory?)")
 
@@ -66,16 +66,21 @@ def _start(arguments: Sequence[str], rank: int, ranks: int, port: int, folder: P
     )
 
 
-def _first_failure(processes: list[subprocess.Popen[bytes]]) -> int | None:
+def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path) -> int | None:
     """Wait for all; the rank that failed first, if any. A rank that answers no (code 1) has not failed."""
     while True:
         codes = [process.poll() for process in processes]
-        for rank, code in enumerate(codes):
-            if code not in (None, 0, 1):
-                return rank
+        failed = [rank for rank, code in enumerate(codes) if code not in (None, 0, 1)]
+        if failed:
+            return min(failed, key=lambda rank: _failed_at(folder / str(rank)))
         if None not in codes:
             return None
         time.sleep(0.05)
+
+
+def _failed_at(reason: Path) -> int:
+    """When a rank said why; one that could not say anything took the others with it."""
+    return reason.stat().st_mtime_ns if reason.exists() else 0
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:

@@ -1,120 +1,104 @@
-"""Run a plan for a few steps and report what really happened, beside what was predicted."""
+"""Run contenders for a few steps and report what really happened."""
 
-import copy
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
-from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans import Plan
-from slicewise.runtime.batches import Batch, loss_scale, mean_loss, rank_loss
+from slicewise.runtime.batches import Batch
 from slicewise.runtime.clock import Clock, Span, running
+from slicewise.runtime.contenders import Contender
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.devices import rank_device, synchronize
-from slicewise.runtime.parallel import parallelize
+from slicewise.runtime.memory import peak_bytes
 
-Step = Callable[[], float]
-LEARNING_RATE = 0.01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """Something that trains the same network on the same samples."""
-
-    name: str
-    forward_backward: Step
-    update: Callable[[], None]
-    loss_scale: float  # the sum of all ranks' losses times this is the network's
+MOVING = ("transfer", "halo", "reduce", "sync")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    total_s: float
-    update_s: float
-    spans: tuple[Span, ...]
+    """When the parts of one step ended, by this rank's clock, and what it did meanwhile."""
+
+    start_s: float
+    backward_stop_s: float
+    stop_s: float
+    clock: Clock
     loss: float
 
+    @property
+    def total_s(self) -> float:
+        return self.stop_s - self.start_s
 
-def sliced_contender(model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch) -> Contender:
-    net = parallelize(copy.deepcopy(model), plan, graph=graph)
-    optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
-
-    def forward_backward() -> float:
-        optimizer.zero_grad()
-        loss = rank_loss(net, samples)
-        loss.backward()
-        return loss.item()
-
-    return Contender(
-        name="slicewise", forward_backward=forward_backward, update=optimizer.step, loss_scale=loss_scale(net)
-    )
+    @property
+    def update_s(self) -> float:
+        return self.stop_s - self.backward_stop_s
 
 
-def ddp_contender(model: nn.Module, samples: Batch) -> Contender:
-    net = DistributedDataParallel(copy.deepcopy(model))
-    optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
-    mine = samples.part(dist.get_rank(), dist.get_world_size())
-
-    def forward_backward() -> float:
-        optimizer.zero_grad()
-        loss = mean_loss(net(mine.inputs), mine.targets)
-        loss.backward()
-        return loss.item()
-
-    return Contender(
-        name="ddp",
-        forward_backward=forward_backward,
-        update=optimizer.step,
-        loss_scale=1 / dist.get_world_size(),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    steps: dict[str, list[StepTime]]  # by contender
+    data_s: list[float]  # waited for each batch
 
 
-def timed_step(contender: Contender) -> StepTime:
+def timed_step(contender: Contender, batch: Batch, *, layers: bool = False) -> StepTime:
     """One step, from a common start; the clock sees where its communication goes."""
     synchronize()
     dist.barrier()
-    clock = Clock()
+    clock = Clock(layers=layers)
     start_s = time.perf_counter()
+    contender.optimizer.zero_grad()
     with running(clock):
-        loss = contender.forward_backward()
+        loss = contender.forward_backward(batch)
     synchronize()
-    update_start_s = time.perf_counter()
-    contender.update()
+    backward_stop_s = time.perf_counter()
+    contender.optimizer.step()
     synchronize()
-    stop_s = time.perf_counter()
-    return StepTime(total_s=stop_s - start_s, update_s=stop_s - update_start_s, spans=tuple(clock.spans), loss=loss)
+    return StepTime(
+        start_s=start_s,
+        backward_stop_s=backward_stop_s,
+        stop_s=time.perf_counter(),
+        clock=clock,
+        loss=loss.item(),
+    )
 
 
-def alternate(contenders: list[Contender], iterations: int, warm_up: int) -> dict[str, list[StepTime]]:
+def alternate(
+    contenders: Sequence[Contender],
+    batches: Iterator[Batch],
+    iterations: int,
+    warm_up: int,
+    *,
+    layers: bool = False,
+) -> Measured:
     """Contenders take turns, step by step, so that a drifting machine treats them alike."""
-    for _ in range(warm_up):
+    for batch in (next(batches) for _ in range(warm_up)):
         for contender in contenders:
-            timed_step(contender)
-    steps: dict[str, list[StepTime]] = {contender.name: [] for contender in contenders}
+            timed_step(contender, batch, layers=layers)
+    measured = Measured(steps={contender.name: [] for contender in contenders}, data_s=[])
     for _ in range(iterations):
+        start_s = time.perf_counter()
+        batch = next(batches)
+        measured.data_s.append(time.perf_counter() - start_s)
         for contender in contenders:
-            steps[contender.name].append(timed_step(contender))
-    return steps
+            measured.steps[contender.name].append(timed_step(contender, batch, layers=layers))
+    return measured
 
 
 def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     """Medians of one contender; the rank that takes longest sets the pace."""
-    totals = _slowest([step.total_s for step in steps])
+    totals = slowest([step.total_s for step in steps])
     return {
         "iteration_s": {
             "median": statistics.median(totals),
             "p10": float(np.percentile(totals, 10)),
             "p90": float(np.percentile(totals, 90)),
         },
-        "update_s": statistics.median(_slowest([step.update_s for step in steps])),
+        "update_s": statistics.median(slowest([step.update_s for step in steps])),
         "losses": [contender.loss_scale * loss for loss in _sum_over_ranks([step.loss for step in steps])],
     }
 
@@ -122,7 +106,7 @@ def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
 def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     """The steps, and where their time goes: what is not communication or update is compute."""
     result = whole_steps(contender, steps)
-    by_term = [_moving(step.spans) for step in steps]
+    by_term = [_moving(step.clock.spans) for step in steps]
     terms = {term: statistics.median(step[term] for step in by_term) for term in MOVING}
     communication_s = sum(terms.values())
     return {
@@ -133,10 +117,7 @@ def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     }
 
 
-MOVING = ("transfer", "halo", "reduce", "sync")
-
-
-def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
+def _moving(spans: Sequence[Span]) -> dict[str, float]:
     """Seconds of communication by term, without waiting: a collective takes as long as for the rank that came last.
 
     Every rank has the same spans, in the same order. What the others wait counts as the slower rank's compute.
@@ -149,18 +130,45 @@ def _moving(spans: tuple[Span, ...]) -> dict[str, float]:
     return totals
 
 
-def count_step(contender: Contender) -> dict[str, Any]:
+def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:
     """One more step, every collective counted; bytes are what all ranks send."""
+    contender.optimizer.zero_grad()
     with CountCollectives() as counted:
-        contender.forward_backward()
-    total = torch.tensor([counted.sent_bytes], dtype=torch.float64, device=rank_device())
-    dist.all_reduce(total)
-    return {"bytes_moved": round(total.item()), "collectives": dict(sorted(counted.collectives.items()))}
+        contender.forward_backward(batch)
+    every: list[dict[str, float]] = [{}] * dist.get_world_size()
+    mine: dict[str, float] = {}
+    for ranks, sent_bytes in counted.sent_within.items():
+        tier = tier_of(ranks) if len(ranks) > 1 else ""
+        mine[tier] = mine.get(tier, 0.0) + sent_bytes
+    dist.all_gather_object(every, mine)
+    totals: dict[str, float] = {}
+    for sent in every:
+        for tier, sent_bytes in sent.items():
+            totals[tier] = totals.get(tier, 0.0) + sent_bytes
+    return {
+        "bytes_moved": round(sum(totals.values())),
+        "bytes_by_tier": {tier: round(sent) for tier, sent in totals.items() if tier},
+        "collectives": dict(sorted(counted.collectives.items())),
+    }
+
+
+def peak_memory(contender: Contender, batch: Batch) -> list[int]:
+    """Per rank, the most bytes of live tensors during one more step, update included."""
+    contender.optimizer.zero_grad()
+
+    def step() -> None:
+        contender.forward_backward(batch)
+        contender.optimizer.step()
+
+    mine = peak_bytes(step, [*contender.held(), batch.inputs, batch.targets], rank_device())
+    every = [0] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    return every
 
 
 def paired_ratio(slower: list[StepTime], faster: list[StepTime], draws: int = 2000) -> dict[str, float]:
     """Median of the step-by-step time ratios, with a bootstrap interval of 95 %."""
-    ratios = np.array(_slowest([s.total_s for s in slower])) / np.array(_slowest([f.total_s for f in faster]))
+    ratios = np.array(slowest([s.total_s for s in slower])) / np.array(slowest([f.total_s for f in faster]))
     random = np.random.default_rng(0)
     medians = np.median(random.choice(ratios, (draws, len(ratios))), axis=1)
     return {
@@ -171,7 +179,8 @@ def paired_ratio(slower: list[StepTime], faster: list[StepTime], draws: int = 20
     }
 
 
-def _slowest(seconds: list[float]) -> list[float]:
+def slowest(seconds: list[float]) -> list[float]:
+    """Each of these on the rank where it took longest."""
     tensor = torch.tensor(seconds, dtype=torch.float64, device=rank_device())
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     return [float(value) for value in tensor]

@@ -35,6 +35,8 @@ def parallelize(
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     if not dist.is_initialized():
         raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+    if chosen.pipeline is not None:
+        raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")
     if dist.get_world_size() != chosen.devices:
         raise PlanError(
             f"the plan is for {chosen.devices} devices, this world has {dist.get_world_size()} ranks; "
@@ -43,7 +45,7 @@ def parallelize(
     layers = chosen.sized(graph or load_graph(chosen.model, chosen.input_shape))
     mesh = Mesh(tuple(Axis(name, size, 0) for name, size in chosen.axes.items()))
     chosen.check(layers, mesh)
-    _check_weights(model, layers)
+    check_weights(model, layers)
     return SlicedModule(
         model,
         layers,
@@ -56,7 +58,8 @@ def parallelize(
     )
 
 
-def _check_weights(model: nn.Module, graph: LayerGraph) -> None:
+def check_weights(model: nn.Module, graph: LayerGraph) -> None:
+    """Refuse a model that is not the plan's network."""
     held = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     for weight in graph.weights:
         if held.get(weight.name) != weight.shape:

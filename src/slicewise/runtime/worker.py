@@ -1,27 +1,37 @@
 """What each rank of `slicewise run` does."""
 
+import statistics
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from slicewise.cluster.cluster import load_cluster
-from slicewise.errors import PlanError, RequestError
+from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cost.model import CostModel
+from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
+from slicewise.errors import RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import build_model, load_graph
-from slicewise.planning import model_of, predicted
+from slicewise.partition.stages import Cuts
+from slicewise.planning import predicted_of
 from slicewise.plans import Plan
-from slicewise.runtime.batches import Batch
+from slicewise.report.perfetto import write_trace
+from slicewise.runtime.batches import Batch, Feed
+from slicewise.runtime.contenders import opponent, pipeline_contender, sliced_contender
 from slicewise.runtime.measure import (
-    Contender,
     alternate,
     count_step,
-    ddp_contender,
     paired_ratio,
-    sliced_contender,
+    peak_memory,
+    slowest,
     summary,
     whole_steps,
 )
+from slicewise.runtime.tracing import gather_events
 from slicewise.validate.numerics import check_numerics
 
 
@@ -31,62 +41,90 @@ class RunRequest:
     iterations: int = 10
     warm_up: int = 2
     check: bool = False
-    compare_ddp: bool = False
+    compare: str | None = None  # ddp or fsdp
+    trace: Path | None = None
+    data: str | None = None  # module:factory
     seed: int = 0
 
 
 def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
-    if plan.training.dtype != "fp32":
-        raise PlanError(f"`run` trains in fp32, the plan is for {plan.training.dtype}; use parallelize under autocast")
-    if request.check and plan.training.batchnorm == "local":
-        raise PlanError(
-            "--check compares with one device, whose batch norms see the whole batch; plan with --batchnorm exact"
-        )
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model, plan.input_shape)
     model = model.to(device)
     graph = load_graph(plan.model, plan.input_shape)
-    classes = graph.outputs[0].shape[1:2]
-    if len(graph.inputs) != 1 or len(graph.outputs) != 1 or classes < (2,):
-        raise PlanError(
-            f"{plan.model}: `run` trains networks with one input and one output of two or more classes "
-            f"(got outputs {', '.join(str(output.shape) for output in graph.outputs)}); use parallelize in a script"
-        )
     result: dict[str, Any] = {
         "model": plan.model,
         "devices": plan.devices,
         "batch": plan.batch,
         "dtype": plan.training.dtype,
+        "optimizer": plan.training.optimizer,
     }
     if request.check:
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
-    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float32, device, request.seed)
-    contenders: list[Contender] = [sliced_contender(model, graph, plan, samples)]
-    if request.compare_ddp:
-        if plan.batch % plan.devices:
-            raise PlanError(
-                f"DDP needs a batch that divides over {plan.devices} ranks (got {plan.batch}); leave out --compare"
-            )
-        contenders.append(ddp_contender(model, samples))
-    steps = alternate(contenders, request.iterations, request.warm_up)
-    result |= summary(contenders[0], steps["slicewise"])
-    result |= count_step(contenders[0])
-    result["predicted"] = _predicted(plan, graph)
-    if request.compare_ddp:
-        result["ddp"] = {
-            **whole_steps(contenders[1], steps["ddp"]),
-            **count_step(contenders[1]),
-            "speedup": paired_ratio(steps["ddp"], steps["slicewise"]),
+    feed = _feed(request, graph.with_batch(plan.batch), device)
+    make = pipeline_contender if plan.pipeline else sliced_contender
+    contenders = [make(model, graph, plan, feed.loss)]
+    if request.compare:
+        contenders.append(opponent(request.compare, model, plan, feed.loss))
+    del model
+    sliced = contenders[0]
+    measured = alternate(
+        contenders, feed.batches, request.iterations, request.warm_up, layers=request.trace is not None
+    )
+    result |= summary(sliced, measured.steps[sliced.name])
+    if request.data:
+        result["data_s"] = statistics.median(slowest(measured.data_s))
+    if request.trace:
+        events = gather_events(measured.steps[sliced.name])
+        if dist.get_rank() == 0:
+            write_trace(request.trace, events, f"{plan.model}, {plan.devices} ranks, batch {plan.batch}")
+    cluster = _cluster(plan)
+    names = tier_names(cluster) if cluster else tuple(name.rstrip("0123456789") for name in plan.axes)
+    tier_of = partial(tier_of_ranks, plan.mesh, names)
+    batch = next(feed.batches)
+    result |= count_step(sliced, batch, tier_of)
+    result["bytes_by_tier"] = {name: result["bytes_by_tier"].get(name, 0) for name in dict.fromkeys(names)}
+    result["peak_memory_bytes"] = peak_memory(sliced, batch)
+    result["predicted"] = _predicted(plan, graph, cluster) if cluster else {}
+    for other in contenders[1:]:
+        result[other.name] = {
+            **whole_steps(other, measured.steps[other.name]),
+            **count_step(other, batch, tier_of),
+            "speedup": paired_ratio(measured.steps[other.name], measured.steps[sliced.name]),
         }
     return result
 
 
-def _predicted(plan: Plan, graph: LayerGraph) -> dict[str, Any]:
-    """For the plan as it is now, edited or not, on the cluster as described now; nothing where that is gone."""
+def _feed(request: RunRequest, graph: LayerGraph, device: torch.device) -> Feed:
+    plan = request.plan
+    local_samples = graph.batch % plan.devices == 0 and plan.pipeline is None
+    # under autocast the first layer would narrow its input anyway: let the network move it narrow
+    dtype = torch.bfloat16 if plan.training.dtype == "bf16" and plan.pipeline is None else torch.float32
+    if request.data:
+        return Feed.of_factory(request.data, graph, device, dtype, local_samples)
+    return Feed.synthetic(Batch.synthetic(graph, torch.float32, device, request.seed).fed(local_samples).to(dtype))
+
+
+def _cluster(plan: Plan) -> Cluster | None:
+    """As described now; None where it is gone."""
     try:
-        cluster = load_cluster(plan.cluster).with_devices(plan.devices)
+        return load_cluster(plan.cluster).with_devices(plan.devices)
     except RequestError:
-        return {}
-    return predicted(model_of(plan, graph, cluster), plan.slicings)
+        return None
+
+
+def _predicted(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, Any]:
+    """For the plan as it is now, edited or not; bytes are those of our own collectives, whatever model planned."""
+    ours = CostModel(plan.sized(graph), cluster, plan.training)
+    if plan.pipeline is None:
+        sent = bytes_by_tier(ours, plan.slicings)
+    else:
+        positions = plan.pipeline.check(ours.graph, plan.devices)
+        sent = pipeline_bytes_by_tier(PipelineModel(ours, Cuts(ours.graph), plan.pipeline.micro_batches), positions)
+    return {
+        **predicted_of(plan, graph, cluster),
+        "bytes_moved": sum(sent.values()),
+        "bytes_by_tier": sent,
+    }

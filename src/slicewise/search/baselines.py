@@ -10,13 +10,13 @@ from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.graph.layer import Kind, Layer
-from slicewise.partition.choices import Choices, group_sizes
+from slicewise.partition.choices import Choices, group_sizes, mask_of
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, candidate_choices, legal_choices, legal_slicings, refusal, sliceable_dims
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
 
-_CUBES = Space(dims_per_layer=3, dims_per_tier=3)  # a volume may be cut along all three of its dims
+_CUBES = Space(dims_per_layer=4, dims_per_tier=4)  # a volume may be cut along all three of its dims, and by sample
 
 
 def data(model: CostModel) -> dict[str, Slicing]:
@@ -27,8 +27,34 @@ def data(model: CostModel) -> dict[str, Slicing]:
 
 def filter_(model: CostModel) -> dict[str, Slicing]:
     """Every layer by output channel, over as many of the innermost axes as it allows: the paper's model parallelism."""
-    packed = _packed_filters(model)
+    packed = _packed(model, Dim.F)
     return _fill(model, lambda layer: packed)
+
+
+def channel(model: CostModel) -> dict[str, Slicing]:
+    """Every layer by input channel, over as many of the innermost axes as it allows.
+
+    What has no input channels to sum over goes by output channel, which is how the next layer wants its input.
+    """
+    if not any(Dim.C in sliceable_dims(layer) for layer in model.graph if layer.kind is not Kind.FORK):
+        raise InfeasibleError("no layer has input channels to slice")
+    channels, filters = _packed(model, Dim.C), _packed(model, Dim.F)
+    return _fill(model, lambda layer: [*(channels if layer.kind is not Kind.FORK else []), *filters])
+
+
+def data_filter(model: CostModel) -> dict[str, Slicing]:
+    """By sample over the outer axes, by output channel over as many of the others as a layer allows."""
+
+    def split(outer: int) -> dict[str, Slicing]:
+        wishes = [*_packed(model, Dim.F, outer), _outer_samples(model, outer)]
+        return _fill(model, lambda layer: wishes)
+
+    return _best_split(model, split)
+
+
+def data_spatial(model: CostModel) -> dict[str, Slicing]:
+    """By sample over the outer axes, one cut of space over the others."""
+    return _best_split(model, lambda outer: _spatially(model, outer))
 
 
 def spatial(model: CostModel) -> dict[str, Slicing]:
@@ -36,15 +62,22 @@ def spatial(model: CostModel) -> dict[str, Slicing]:
 
     A layer too small for it gets the nearest one it allows; what has no space goes by sample, where there are enough.
     """
+    return _spatially(model, 0)
+
+
+def _spatially(model: CostModel, outer: int) -> dict[str, Slicing]:
+    """The best cut of space over all but the `outer` first axes, which go by sample."""
     mesh = model.cluster.mesh
     dims = frozenset(dim for layer in model.graph for dim in sliceable_dims(layer) & set(SPACE))
-    candidates = candidate_choices(dims, mesh, _CUBES)
-    cuts = candidates.rows(np.flatnonzero(candidates.axes_of(SPACE) == (1 << len(mesh.axes)) - 1))
+    candidates = candidate_choices(dims | {Dim.N}, mesh, _CUBES)
+    inner = mask_of(range(outer, len(mesh.axes)))
+    by_sample = candidates.axes_of([Dim.N]) == mask_of(range(outer))
+    cuts = candidates.rows(np.flatnonzero(by_sample & (candidates.axes_of(SPACE) == inner)))
     spatially: dict[int, tuple[Choices, NDArray[np.int64], NDArray[np.float64]]] = {}
     total_s = np.zeros(len(cuts))
     for layer, key in zip(model.graph, model.alike, strict=True):
         if key not in spatially:
-            choices = _spatial_choices(layer, mesh)
+            choices = _spatial_choices(layer, mesh, outer)
             alike = (choices.labels[:, None, :] == cuts.labels).sum(axis=2)
             nearest = alike.argmax(axis=0) if len(choices) else np.zeros(len(cuts), dtype=np.int64)
             spatially[key] = choices, nearest, model.layer_seconds(layer, choices).total_s
@@ -57,17 +90,52 @@ def spatial(model: CostModel) -> dict[str, Slicing]:
 
     def wishes(layer: Layer) -> list[Slicing]:
         choices, nearest, _ = spatially[model.alike[model.graph.index[layer.name]]]
-        return [cuts[best], *([choices[nearest[best]]] if len(choices) else []), samples]
+        near = [choices[nearest[best]]] if len(choices) else []
+        return [cuts[best], *near, samples, _outer_samples(model, outer)]
 
     return _fill(model, wishes)
 
 
-def _spatial_choices(layer: Layer, mesh: Mesh) -> Choices:
-    """Slicings by space alone, those over most devices first."""
-    legal = legal_choices(layer, mesh, _CUBES)
+def _spatial_choices(layer: Layer, mesh: Mesh, outer: int) -> Choices:
+    """Slicings by space, and by sample along the `outer` first axes; those over most devices first."""
+    legal = legal_choices(layer, mesh, _CUBES, among=frozenset((Dim.N, *SPACE)))
     space = legal.axes_of(SPACE)
-    alone = np.flatnonzero((space > 0) & (legal.axes_of(Dim) == space))
+    alone = np.flatnonzero((space > 0) & (legal.axes_of([Dim.N]) == mask_of(range(outer))))
     return legal.rows(alone[np.argsort(-group_sizes(space[alone], mesh), kind="stable")])
+
+
+def _best_split(model: CostModel, split: Callable[[int], dict[str, Slicing]]) -> dict[str, Slicing]:
+    """The cheapest of all ways to part the axes into outer ones, for samples, and inner ones."""
+    mesh, batch = model.cluster.mesh, model.graph.batch
+    if len(mesh.axes) < 2:
+        raise InfeasibleError(f"{mesh.devices} devices are no p1 x p2 with both above 1")
+    reached = [outer for outer in range(1, len(mesh.axes)) if mesh.group_size(tuple(range(outer))) <= batch]
+    if not reached:
+        raise InfeasibleError(f"{batch} samples do not reach {mesh.sizes[0]} groups of devices")
+    plans = [split(outer) for outer in reached]
+    return min(plans, key=lambda slicings: _additive_s(model, slicings))
+
+
+def _additive_s(model: CostModel, slicings: Mapping[str, Slicing]) -> float:
+    """What the search minimises, of one plan, without its bytes."""
+    mesh = model.cluster.mesh
+    chosen = {name: Choices.of([slicing], mesh) for name, slicing in slicings.items()}
+    known: dict[object, float] = {}
+
+    def priced(layer: Layer) -> float:
+        seconds = float(model.layer_seconds(layer, chosen[layer.name]).total_s[0])
+        for slot, source in enumerate(layer.inputs):
+            seconds += float(model.edge_seconds(layer, slot, chosen[source], chosen[layer.name])[0, 0])
+        return seconds
+
+    total_s = 0.0
+    for layer, alike in zip(model.graph, model.alike, strict=True):
+        around = tuple((model.alike[model.graph.index[source]], slicings[source]) for source in layer.inputs)
+        key = (alike, slicings[layer.name], around)
+        if key not in known:
+            known[key] = priced(layer)
+        total_s += known[key]
+    return total_s
 
 
 def owt(model: CostModel) -> dict[str, Slicing]:
@@ -76,7 +144,7 @@ def owt(model: CostModel) -> dict[str, Slicing]:
     if not linear:
         raise InfeasibleError("the network has no linear layer")
     first = model.graph.index[linear[0]]
-    samples, packed = _samples(model), _packed_filters(model)
+    samples, packed = _samples(model), _packed(model, Dim.F)
     return _fill(model, lambda layer: packed if model.graph.index[layer.name] >= first else [samples])
 
 
@@ -87,10 +155,14 @@ def _samples(model: CostModel) -> Slicing:
     return (Dim.N,) * len(model.cluster.mesh.axes)
 
 
-def _packed_filters(model: CostModel) -> list[Slicing]:
-    """Filters over all axes, then over fewer and fewer of the innermost."""
-    axes = len(model.cluster.mesh.axes)
-    return [(None,) * left + (Dim.F,) * (axes - left) for left in range(axes)]
+def _outer_samples(model: CostModel, outer: int) -> Slicing:
+    return (Dim.N,) * outer + (None,) * (len(model.cluster.mesh.axes) - outer)
+
+
+def _packed(model: CostModel, dim: Dim, outer: int = 0) -> list[Slicing]:
+    """`dim` over all axes but the `outer` first, which go by sample; then over fewer and fewer of the innermost."""
+    inner = len(model.cluster.mesh.axes) - outer
+    return [(Dim.N,) * outer + (None,) * left + (dim,) * (inner - left) for left in range(inner)]
 
 
 def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[str, Slicing]:
@@ -114,4 +186,13 @@ def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[st
     return slicings
 
 
-BASELINES: Mapping[str, Baseline] = {"data": data, "filter": filter_, "spatial": spatial, "owt": owt}
+BASELINES: Mapping[str, Baseline] = {
+    "data": data,
+    "filter": filter_,
+    "spatial": spatial,
+    "owt": owt,
+    "channel": channel,
+    "data+filter": data_filter,
+    "data+spatial": data_spatial,
+}
+COMPARED = ("data", "filter", "spatial", "owt")  # beside every plan; the others take longer than a search may

@@ -1,12 +1,17 @@
 """Is the sliced network the original network? Loss and every gradient against one device, in float64."""
 
 import copy
+import os
+import re
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
@@ -14,11 +19,16 @@ from torch.overrides import TorchFunctionMode
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans import Plan
-from slicewise.runtime.batches import Batch, loss_scale, mean_loss, rank_loss
+from slicewise.runtime.batches import Batch, loss_scale, rank_loss
+from slicewise.runtime.clock import backpropagate
+from slicewise.runtime.devices import rank_device
 from slicewise.runtime.parallel import parallelize
+from slicewise.runtime.pipeline import pipeline
+from slicewise.validate.local_norms import LocalNorms
+from slicewise.validate.sizes import check_size
 
 TOLERANCE = 1e-9
-SAMPLES_PER_RANK = 2
+_MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,29 +48,34 @@ class Check:
         return asdict(self)
 
 
-def check_numerics(model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 0) -> Check:
-    """One step under the plan and one on a single device, same weights, same samples, dropout off."""
-    batch = plan.batch
-    if batch % plan.devices == 0:
-        batch = min(batch, SAMPLES_PER_RANK * plan.devices)
+def check_numerics(
+    model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 0, available_bytes: float | None = None
+) -> Check:
+    """One step under the plan and one on a single device, same weights, same samples, dropout off.
+
+    Batch norms that the plan makes local take the statistics of the same slices on the single device.
+    """
+    free = _free_bytes() if available_bytes is None else available_bytes
+    size = check_size(graph, plan, free, int(os.environ.get("LOCAL_WORLD_SIZE", plan.devices)))
+    graph, plan = size.graph, size.plan
     device = next(model.parameters()).device
     double = copy.deepcopy(model).double().train()
-    samples = Batch.synthetic(graph.with_batch(batch), torch.float64, device, seed)
+    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float64, device, seed)
     # a network that starts at one value per class has gradients near zero: compare on a moved one
     generator = torch.Generator().manual_seed(seed)
     for parameter in double.parameters():
         parameter.data += 0.01 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(device)
-    reference = copy.deepcopy(double)
-    net = parallelize(double, plan, graph=_without_dropout(graph))
-    loss = rank_loss(net, samples)
-    loss.backward()
-    total = loss.detach() * loss_scale(net)
-    dist.all_reduce(total)
-    gradients = {name: _whole(parameter.grad) for name, parameter in net.named_parameters()}
+    reference = copy.deepcopy(double) if dist.get_rank() == 0 else None
+    take_step = _pipeline_step if plan.pipeline else _sliced_step
+    total, gradients = take_step(double, _without_dropout(graph), plan, samples)
     result: list[Any] = [None]
-    if dist.get_rank() == 0:
-        with _NoDropout():
-            expected = mean_loss(reference(samples.inputs), samples.targets)
+    if reference is not None:
+        local = plan.training.batchnorm == "local"
+        norms = LocalNorms(graph.with_batch(plan.batch), plan) if local else nullcontext()
+        with _NoDropout(), norms:
+            count = plan.pipeline.micro_batches if plan.pipeline else 1
+            parts = [samples.part(number, count) for number in range(count)]
+            expected = torch.stack([F.cross_entropy(reference(part.inputs), part.targets) for part in parts]).mean()
         expected.backward()
         errors = {"loss": _difference(total, expected.detach()) / abs(expected.item())}
         wanted = {name: parameter.grad for name, parameter in reference.named_parameters()}
@@ -75,12 +90,55 @@ def check_numerics(model: nn.Module, graph: LayerGraph, plan: Plan, seed: int = 
             worst=worst,
             loss=expected.item(),
             gradients=sum(gradient is not None for gradient in wanted.values()),
-            batch=batch,
-            note="float64, dropout off" + (f", batch {batch} of {plan.batch}" if batch != plan.batch else ""),
+            batch=plan.batch,
+            note=_note(plan) + size.note,
         )
     dist.broadcast_object_list(result, src=0)
     check: Check = result[0]
     return check
+
+
+def _sliced_step(
+    model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
+) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
+    """The network's loss, and every weight's whole gradient."""
+    net = parallelize(model, plan, graph=graph)
+    loss = rank_loss(net, samples.fed(net.local_samples))
+    backpropagate(loss)
+    total = loss.detach() * loss_scale(net)
+    dist.all_reduce(total)
+    return total, {name: _whole(parameter.grad) for name, parameter in net.named_parameters()}
+
+
+def _pipeline_step(
+    model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
+) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
+    """The same from the ranks' stages."""
+    pipe = pipeline(model, plan, loss=F.cross_entropy, graph=graph)
+    total = pipe.step(samples.inputs, samples.targets)
+    every: list[dict[str, torch.Tensor | None]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(every, {name: parameter.grad for name, parameter in pipe.named_parameters()})
+    return total, {name: gradient for stage in every for name, gradient in stage.items()}
+
+
+def _note(plan: Plan) -> str:
+    instead = "" if plan.training.dtype == "fp32" else f" instead of {plan.training.dtype}"
+    local = ", batch norms of slices alone" if plan.training.batchnorm == "local" else ""
+    micro = f", {plan.pipeline.micro_batches} micro-batches on one device too" if plan.pipeline else ""
+    return f"float64{instead}, dropout off{local}{micro}"
+
+
+def _free_bytes() -> float:
+    """The least that any rank finds free."""
+    device = rank_device()
+    if device.type == "cuda":
+        free = float(torch.cuda.mem_get_info(device)[0])
+    else:
+        found = re.search(r"MemAvailable:\s+(\d+) kB", _MEMINFO.read_text()) if _MEMINFO.exists() else None
+        free = float(found[1]) * 1024 if found else inf
+    least = torch.tensor([free], dtype=torch.float64, device=device)
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    return least.item()
 
 
 def _difference(given: torch.Tensor | None, wanted: torch.Tensor | None) -> float:

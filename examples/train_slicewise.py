@@ -1,0 +1,48 @@
+"""Train on handwritten digits. train_ddp.py and train_slicewise.py are the same but for one line.
+
+slicewise plan examples/digits.py:network --devices 2 --batch 64 -o build/digits.json
+torchrun --nproc-per-node 2 examples/train_slicewise.py
+"""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from digits import digits, network
+from torch.utils.data import DataLoader, DistributedSampler
+
+import slicewise
+
+BATCH, EPOCHS = 64, 8
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    model, _ = network()
+    net = slicewise.parallelize(model, "build/digits.json")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+    train, test = digits()
+    sampler: DistributedSampler[int] = DistributedSampler(train, drop_last=True)
+    for epoch in range(EPOCHS):
+        net.train()
+        sampler.set_epoch(epoch)
+        for images, labels in DataLoader(train, BATCH // ranks, sampler=sampler, drop_last=True):
+            loss = F.cross_entropy(net(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        net.eval()
+        right = torch.zeros(())
+        for images, labels in DataLoader(test, BATCH // ranks, sampler=DistributedSampler(test, shuffle=False)):
+            with torch.no_grad():
+                right += (net(images).argmax(1) == labels).sum()
+        dist.all_reduce(right)
+        if rank == 0:
+            print(f"epoch {epoch}: {right / len(test):.1%} right (slicewise {slicewise.__version__})")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What a pipeline costs: stage s on rank s, the batch in micro-batches that follow each other through the stages."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from slicewise.cost.breakdown import Cost
+from slicewise.cost.compute import FREE, KEEPS_INPUT
+from slicewise.cost.model import CostModel
+from slicewise.cost.schedules import StageCost, in_flight, simulate
+from slicewise.partition.choices import Choices, Floats
+from slicewise.partition.stages import Cuts
+from slicewise.partition.steps import Op
+
+LOSS_BYTES = 8  # the last stage tells each other rank the loss
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineModel:
+    """Prices the stages of a network by `model`, whose batch is cut into `micro_batches`."""
+
+    model: CostModel
+    cuts: Cuts
+    micro_batches: int
+
+    @property
+    def stages(self) -> int:
+        return self.model.cluster.devices
+
+    @cached_property
+    def layers(self) -> tuple[Cost, ...]:
+        """Of one micro-batch, on one device, nothing sliced."""
+        return self._costs(1)
+
+    @cached_property
+    def cumulative_s(self) -> Floats:
+        """Forward and backward of all layers before each position."""
+        return np.cumsum([0.0, *(cost.compute_s for cost in self.layers)])
+
+    def output_bytes(self, position: int) -> int:
+        """What goes on behind a layer, of one micro-batch."""
+        items = prod(self.model.graph.layers[position].shape) // self.micro_batches
+        return items * self.model.training.item_bytes
+
+    def returns_gradient(self, position: int) -> bool:
+        return self.model.graph.layers[position].name in self.model.graph.gradients
+
+    def link_s(self, boundary: int, position: int) -> float:
+        """From rank `boundary` to the next, over the outermost tier that lies between, shared with nobody."""
+        cluster = self.model.cluster
+        mesh = cluster.mesh
+        differ = mesh.coordinates[boundary] != mesh.coordinates[boundary + 1]
+        tier = min(axis.tier for axis, differs in zip(mesh.axes, differ, strict=True) if differs)
+        link = cluster.tiers[tier].link(Op.ALL_TO_ALL)
+        return link.latency_s + self.output_bytes(position) / link.bytes_per_s
+
+    def stage_costs(self, positions: Sequence[int]) -> tuple[StageCost, ...]:
+        return tuple(self._stage(positions, number) for number in range(len(positions) + 1))
+
+    def _stage(self, positions: Sequence[int], number: int) -> StageCost:
+        first, last = number == 0, number == len(positions)
+        start = 0 if first else positions[number - 1] + 1
+        stop = len(self.layers) if last else positions[number] + 1
+        own = self.layers[start:stop]
+        returns = not last and self.returns_gradient(positions[number])
+        # activations grow with the samples, weights do not
+        kept = [twice.memory_bytes - once.memory_bytes for once, twice in zip(self.layers, self._twice, strict=True)]
+        arriving = [self.model.graph.index[layer.name] for layer in self.model.graph.inputs] if first else [start - 1]
+        received = sum(self.output_bytes(position) for position in arriving)
+        sent = 0 if last else self.output_bytes(stop - 1)
+        kept_received = min(received, sum(kept[reader] for each in arriving for reader in self._readers(each)))
+        return StageCost(
+            forward_s=sum(cost.forward_s for cost in own),
+            backward_s=sum(cost.backward_s for cost in own),
+            update_s=sum(cost.update_s for cost in own),
+            output_s=0.0 if first else self.link_s(number - 1, start - 1),
+            gradient_s=self.link_s(number, stop - 1) if returns else None,
+            weight_bytes=sum(cost.memory_bytes for cost in own) - sum(kept[start:stop]),
+            kept_bytes=sum(kept[start:stop]) - kept_received,
+            received_bytes=received,
+            sent_bytes=sent,
+            returned_bytes=sent if returns else 0,
+            transient_bytes=max(cost.transient_bytes for cost in own),
+        )
+
+    def _readers(self, position: int) -> Iterator[int]:
+        """Layers that keep the output of the layer at `position` as their own input."""
+        graph = self.model.graph
+        name = graph.layers[position].name
+        for reader, layer in enumerate(graph.layers[position + 1 :], start=position + 1):
+            if name in layer.inputs:
+                if layer.kind in KEEPS_INPUT:
+                    yield reader
+                elif layer.kind in FREE:
+                    yield from self._readers(reader)
+
+    @cached_property
+    def _twice(self) -> tuple[Cost, ...]:
+        return self._costs(2)
+
+    def _costs(self, times: int) -> tuple[Cost, ...]:
+        whole = self.model
+        samples = times * whole.graph.batch // self.micro_batches
+        model = type(whole)(whole.graph.with_batch(samples), whole.cluster, whole.training)
+        nothing = Choices.of([(None,) * len(model.cluster.mesh.axes)], model.cluster.mesh)
+        known: dict[int, Cost] = {}
+        for layer, alike in zip(model.graph, model.alike, strict=True):
+            if alike not in known:
+                timed = model.layer_seconds(layer, nothing)
+                known[alike] = Cost(
+                    forward_s=float(timed.forward_s[0]),
+                    backward_s=float(timed.backward_s[0]),
+                    update_s=float(timed.update_s[0]),
+                    memory_bytes=int(timed.memory_bytes[0]),
+                    transient_bytes=int(timed.transient_bytes[0]),
+                )
+        return tuple(known[alike] for alike in model.alike)
+
+
+def predicted(pipeline: PipelineModel, positions: Sequence[int], schedule: str) -> dict[str, Any]:
+    """The predicted step, under the names that every plan's has.
+
+    `additive_s` is (micro-batches + stages - 1) turns of the slowest stage; `compute_s` and `transfer_s` are that
+    stage's own, `bubble_s` what it waits.
+    """
+    model, micro_batches = pipeline.model, pipeline.micro_batches
+    stages = pipeline.stage_costs(positions)
+    slowest = max(stages, key=lambda stage: stage.seconds)
+    update_s = max(stage.update_s for stage in stages)
+    finished = simulate(stages, schedule, micro_batches).finished_s
+    iteration_s = max(done + stage.update_s for done, stage in zip(finished, stages, strict=True))
+    compute_s = micro_batches * (slowest.forward_s + slowest.backward_s)
+    transfer_s = micro_batches * slowest.seconds - compute_s
+    return {
+        "iteration_s": iteration_s,
+        "additive_s": (micro_batches + len(stages) - 1) * slowest.seconds + update_s,
+        "simulated_s": iteration_s,
+        "compute_s": compute_s,
+        "transfer_s": transfer_s,
+        "bubble_s": max(0.0, iteration_s - compute_s - transfer_s - slowest.update_s),
+        "halo_s": 0.0,
+        "reduce_s": 0.0,
+        "sync_s": 0.0,
+        "exposed_sync_s": 0.0,
+        "update_s": update_s,
+        "samples_per_s": model.graph.batch / iteration_s,
+        "bytes_moved": micro_batches * sum(stage.sent_bytes + stage.returned_bytes for stage in stages)
+        + LOSS_BYTES * (len(stages) - 1),
+        "peak_memory_bytes": max(
+            stage.memory_bytes(micro_batches, in_flight(schedule, micro_batches, len(stages), number))
+            for number, stage in enumerate(stages)
+        ),
+        "origin": model.cluster.origin,
+    }

@@ -1,0 +1,52 @@
+"""Networks and data for `run` on ranks that stay up, as a user would bring them."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+def residual() -> tuple[nn.Module, Tensor]:
+    """Convolutions, norms, a shortcut and a linear layer: everything that communicates."""
+    return _Residual(), torch.zeros(1, 4, 8, 8)
+
+
+class _Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8))
+        self.last = nn.Linear(8 * 4 * 4, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        y = torch.relu(y + self.second(y))
+        y = nn.functional.max_pool2d(y, 2)
+        scores: Tensor = self.last(y.flatten(1))
+        return scores
+
+
+def segmentation() -> tuple[nn.Module, Tensor]:
+    """A class per position, and no layer that knows the input's size."""
+    model = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))
+    return model, torch.zeros(1, 2, 16, 16)
+
+
+def numbered_batches(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> list[tuple[Tensor, Tensor]]:
+    """Three batches; every sample is filled with its own number, and no rank gets another's."""
+    batches = []
+    for step in range(3):
+        numbers = torch.arange(batch) + batch * (rank + ranks * step)
+        inputs = numbers.view(-1, *[1] * len(shape)).expand(batch, *shape).float() / 100
+        batches.append((inputs, numbers % 8))
+    return batches
+
+
+def doubled_loss(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> object:
+    return numbered_batches(
+        batch, shape, rank, ranks
+    ), lambda output, target: 2 * nn.functional.cross_entropy(output, target)
+
+
+def too_small(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> Iterator[tuple[Tensor, Tensor]]:
+    yield torch.zeros(batch - 1, *shape), torch.zeros(batch - 1, dtype=torch.int64)

@@ -1,0 +1,237 @@
+"""What `slicewise run` measures, counts, checks and draws, on real ranks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.training import Training
+from slicewise.graph.sources import load_graph
+from slicewise.planning import baseline_plan, pipeline_plan, plan
+from slicewise.plans import Plan
+from slicewise.runtime.worker import RunRequest, run_rank
+from slicewise.search.baselines import BASELINES
+from slicewise.validate.sizes import needed_bytes
+from tests.distributed.world import World
+
+MODELS = Path(__file__).parent / "run_models.py"
+RESIDUAL, SEGMENTATION = f"{MODELS}:residual", f"{MODELS}:segmentation"
+CLUSTER = """
+name = "two by two"
+[device]
+name = "core"
+peak_flops_per_s = 1e11
+memory_bytes_per_s = 1e10
+memory_bytes = 1000000000
+kernel_s = 1e-6
+reduced_flops_per_s = { bf16 = 1e11 }
+efficiency = { conv = 0.5, conv_backward = 0.4, linear = 0.6, linear_backward = 0.5 }
+[[tiers]]
+name = "between"
+size = 2
+latency_s = 1e-4
+bytes_per_s = 1e8
+[[tiers]]
+name = "within"
+size = 2
+latency_s = 1e-5
+bytes_per_s = 1e9
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("cluster") / "two.toml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def _plan(cluster: str, strategy: str, model: str = RESIDUAL, *, batch: int = 8, **training: Any) -> Plan:
+    graph, machine = load_graph(model), load_cluster(cluster)
+    if strategy == "pipeline":
+        return pipeline_plan(graph, machine, batch=batch, training=Training(**training))
+    if strategy == "layerwise":
+        return plan(graph, machine, batch=batch, training=Training(**training))
+    return baseline_plan(graph, machine, strategy, batch=batch, training=Training(**training))
+
+
+def _run(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    chosen = Plan.from_dict(fields, "test")
+    return run_rank(RunRequest(plan=chosen, iterations=2, warm_up=1, **options), torch.device("cpu"))
+
+
+def _result(world: World, chosen: Plan, **options: Any) -> dict[str, Any]:
+    result: dict[str, Any] = world.run(_run, chosen.to_dict(), options)
+    return result
+
+
+@pytest.mark.parametrize("strategy", [*BASELINES, "layerwise", "pipeline"])
+def test_every_strategy_is_the_network_and_sends_what_was_predicted(
+    quartet: World, cluster: str, strategy: str
+) -> None:
+    result = _result(quartet, _plan(cluster, strategy), check=True, compare="ddp")
+    assert result["check"]["passed"], result["check"]
+    assert result["bytes_moved"] == result["predicted"]["bytes_moved"] > 0
+    assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
+    assert set(result["bytes_by_tier"]) == {"between", "within"}
+    assert sum(result["bytes_by_tier"].values()) == result["bytes_moved"]
+
+
+def test_inner_axes_keep_bytes_off_the_outer_links(quartet: World, cluster: str) -> None:
+    sent = _result(quartet, _plan(cluster, "data+filter"))["bytes_by_tier"]
+    assert sent["within"] > 0
+    assert sent["between"] < _result(quartet, _plan(cluster, "data"))["bytes_by_tier"]["between"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_memory_holds_weights_gradients_state_and_activations(quartet: World, cluster: str, optimizer: str) -> None:
+    chosen = _plan(cluster, "data", optimizer=optimizer)
+    peaks = _result(quartet, chosen)["peak_memory_bytes"]
+    weights = sum(weight.size for weight in load_graph(RESIDUAL).weights)
+    state = {"sgd": 0, "momentum": 1, "adam": 2}[optimizer]
+    least = 4 * weights * (2 + state) + 4 * 2 * 4 * 8 * 8  # and the input, two samples a rank
+    assert len(peaks) == 4
+    assert all(least < peak < 10 * least for peak in peaks)
+
+
+def test_optimizer_state_is_counted_to_the_byte(quartet: World, cluster: str) -> None:
+    """Momentum keeps one more number per weight than SGD, and nothing else differs."""
+    plain, momentum = (
+        _result(quartet, _plan(cluster, "data", optimizer=name))["peak_memory_bytes"][0] for name in ("sgd", "momentum")
+    )
+    assert momentum - plain == 4 * sum(weight.size for weight in load_graph(RESIDUAL).weights)
+
+
+def test_slicing_filters_takes_weights_off_a_rank(quartet: World, cluster: str) -> None:
+    whole, sliced = (max(_result(quartet, _plan(cluster, name))["peak_memory_bytes"]) for name in ("data", "filter"))
+    assert sliced != whole
+
+
+@pytest.mark.parametrize("strategy", ["data", "data+filter", "spatial", "data+spatial"])
+def test_local_batch_norms_are_those_of_one_device_that_sees_the_same_slices(
+    quartet: World, cluster: str, strategy: str
+) -> None:
+    check = _result(quartet, _plan(cluster, strategy, batchnorm="local"), check=True)["check"]
+    assert check["passed"], check
+    assert "batch norms of slices alone" in check["note"]
+
+
+def test_the_check_of_a_narrow_plan_says_that_it_is_made_in_float64(quartet: World, cluster: str) -> None:
+    result = _result(quartet, _plan(cluster, "data", dtype="bf16"), check=True)
+    assert result["check"]["passed"]
+    assert result["check"]["note"].startswith("float64 instead of bf16")
+    assert result["dtype"] == "bf16"
+
+
+@pytest.mark.parametrize("strategy", ["filter", "channel", "spatial"])
+def test_under_autocast_narrow_activations_are_what_moves(quartet: World, cluster: str, strategy: str) -> None:
+    result = _result(quartet, _plan(cluster, strategy, dtype="bf16"))
+    assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
+
+
+@pytest.mark.parametrize("strategy", ["spatial", "data+filter"])
+def test_what_is_computed_again_is_sent_again_as_predicted(quartet: World, cluster: str, strategy: str) -> None:
+    result = _result(quartet, _plan(cluster, strategy, recompute=True), check=True)
+    assert result["check"]["passed"]
+    assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
+
+
+@pytest.mark.parametrize("opponent", ["ddp", "fsdp"])
+def test_opponents_train_the_same_network(quartet: World, cluster: str, opponent: str) -> None:
+    result = _result(quartet, _plan(cluster, "data", batchnorm="local"), compare=opponent)
+    assert result[opponent]["losses"] == pytest.approx(result["losses"], rel=1e-4)
+    assert result[opponent]["bytes_moved"] > 0
+    assert result[opponent]["speedup"]["pairs"] == 2
+
+
+def test_ranks_are_fed_their_own_samples(quartet: World, cluster: str) -> None:
+    """Every rank's samples differ; a network that saw other ones would have another loss."""
+    chosen = _plan(cluster, "data")
+    result = _result(quartet, chosen, data=f"{MODELS}:numbered_batches", compare="ddp")
+    assert result["data_s"] >= 0
+    doubled = _result(quartet, chosen, data=f"{MODELS}:doubled_loss")
+    # the learning rate is small: the first measured losses, after one step of warm-up, are nearly twice as large
+    assert doubled["losses"][0] == pytest.approx(2 * result["losses"][0], rel=0.1)
+
+
+def test_a_batch_that_does_not_divide_is_given_whole_to_every_rank(quartet: World, cluster: str) -> None:
+    chosen = _plan(cluster, "spatial", SEGMENTATION, batch=1)
+    assert _result(quartet, chosen, check=True)["check"]["passed"]
+    with pytest.raises(AssertionError, match="a loss of your own needs a batch that divides over 4 ranks"):
+        _result(quartet, chosen, data=f"{MODELS}:doubled_loss")
+
+
+def test_batches_of_a_wrong_size_are_refused(quartet: World, cluster: str) -> None:
+    with pytest.raises(AssertionError, match=r"each batch must have inputs of \(2, 4, 8, 8\)"):
+        _result(quartet, _plan(cluster, "data"), data=f"{MODELS}:too_small")
+
+
+@pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
+def test_a_trace_shows_every_rank_layer_and_term(quartet: World, cluster: str, tmp_path: Path, recompute: bool) -> None:
+    path = tmp_path / "trace.json"
+    chosen = _plan(cluster, "data+spatial", recompute=recompute)
+    result = _result(quartet, chosen, trace=path)
+    document = json.loads(path.read_text())
+    lanes = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in document["traceEvents"]
+        if event["name"] == "thread_name"
+    }
+    events = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert {lane for _, lane in lanes.items()} == {"step", "compute", "transfer", "halo", "reduce", "sync"}
+    assert {event["pid"] for event in events} == {0, 1, 2, 3}
+    for (rank, tid), lane in lanes.items():
+        mine = [event for event in events if (event["pid"], event["tid"]) == (rank, tid)]
+        assert all(event["dur"] > 0 for event in mine)
+        if lane != "sync":  # buckets travel side by side
+            assert_nested_or_following(mine)
+    layers = {event["args"].get("layer") for event in events if event["cat"] == "compute"}
+    assert {"first.0", "first.1", "second.0", "last"} <= layers
+    for term in ("forward", "backward", "update"):
+        assert any(event["args"].get("term") == term for event in events), term
+    steps = [event for event in events if event["name"].startswith("step ")]
+    assert len(steps) == 4 * 2
+    starts = [min(event["ts"] for event in steps if event["pid"] == rank) for rank in range(4)]
+    longest = max(event["dur"] for event in steps)
+    assert max(starts) - min(starts) < longest  # every step starts with a barrier
+    assert longest / 1e6 >= result["iteration_s"]["median"] * 0.99
+
+
+def assert_nested_or_following(events: list[dict[str, Any]]) -> None:
+    open_until: list[float] = []
+    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
+        while open_until and open_until[-1] <= event["ts"] + 1e-6:
+            open_until.pop()
+        stop = event["ts"] + event["dur"]
+        assert not open_until or stop <= open_until[-1] + 1e-3, event  # in microseconds: rounding
+        open_until.append(stop)
+
+
+def _check_in(fields: dict[str, Any], available_bytes: float) -> dict[str, Any]:
+    from slicewise.graph.sources import build_model
+    from slicewise.validate.numerics import check_numerics
+
+    chosen = Plan.from_dict(fields, "test")
+    model, _ = build_model(chosen.model, chosen.input_shape)
+    graph = load_graph(chosen.model, chosen.input_shape)
+    return check_numerics(model, graph, chosen, available_bytes=available_bytes).to_dict()
+
+
+def test_where_one_device_has_no_room_the_check_is_made_smaller_and_says_so(quartet: World, cluster: str) -> None:
+    chosen = _plan(cluster, "spatial", SEGMENTATION, batch=6)
+
+    def checked(batch: int, shape: tuple[int, ...]) -> dict[str, Any]:
+        """In the memory that this size takes."""
+        room = needed_bytes(load_graph(SEGMENTATION, shape).with_batch(batch), 4)
+        check: dict[str, Any] = quartet.run(_check_in, chosen.to_dict(), room)
+        assert check["passed"]
+        return check
+
+    assert checked(6, (2, 16, 16))["note"] == "float64, dropout off"
+    assert checked(3, (2, 16, 16))["note"].endswith("batch 3 of 6")
+    assert "batch 1 of 6, samples of 2x8x8: larger ones do not fit" in checked(1, (2, 8, 8))["note"]
+    with pytest.raises(AssertionError, match="leave out --check"):
+        quartet.run(_check_in, chosen.to_dict(), 1e3)

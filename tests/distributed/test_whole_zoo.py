@@ -1,0 +1,146 @@
+"""Ranks of up to 1,024, one at a time: the runtime itself on torch's fake process group, with tensors of no content.
+
+Claims: all ranks issue the same collectives in the same order over the same axes; what one rank sends another is what
+that one expects; and the bytes of all ranks together are those that the planner predicted, layer by layer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import slicewise as sw
+from slicewise.cluster.cluster import load_cluster
+from slicewise.cluster.mesh import Mesh
+from slicewise.cost.model import CostModel
+from slicewise.errors import InfeasibleError
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import load_graph
+from slicewise.graph.zoo import ZOO
+from slicewise.partition.layout import Slicing
+from slicewise.runtime.sliced_module import SlicedModule
+from slicewise.search.baselines import BASELINES
+from tests.distributed.prediction import by_layer, expected, kinds, planned
+from tests.distributed.recording import Collective, recording
+
+VOLUMES = ("cosmoflow", "unet3d")
+STRATEGIES = (*BASELINES, "layerwise")
+
+SAMPLE = [
+    ("resnet50", 8, "layerwise"),
+    ("alexnet", 8, "owt"),
+    ("textcnn", 8, "filter"),
+    ("unet3d", 64, "spatial"),
+    ("vgg16", 64, "layerwise"),
+    ("alexnet", 1024, "layerwise"),
+    ("cosmoflow", 64, "layerwise"),
+]
+
+
+@pytest.mark.parametrize(("name", "ranks", "strategy"), SAMPLE)
+def test_ranks_agree_on_their_collectives_and_send_the_predicted_bytes(name: str, ranks: int, strategy: str) -> None:
+    _check(name, ranks, strategy)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("ranks", [8, 64, 1024])
+@pytest.mark.parametrize("name", ZOO)
+def test_all_networks_and_strategies_do(name: str, ranks: int, strategy: str) -> None:
+    try:
+        _check(name, ranks, strategy)
+    except InfeasibleError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ranks whose device is torch's "meta": shapes without content."""
+    monkeypatch.setattr("slicewise.runtime.sliced_module.rank_device", lambda: torch.device("meta"))
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("batch_norm_update_stats", _update_stats, "Meta")  # torch 2.13 has none
+        yield
+
+
+def _update_stats(x: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape[1]), x.new_empty(x.shape[1])
+
+
+def _check(name: str, ranks: int, strategy: str) -> None:
+    cluster = load_cluster("dgx-a100").with_devices(ranks)
+    graph = _without_dropout(load_graph(name)).with_batch(4 if name in VOLUMES else ranks)
+    costs = CostModel(graph, cluster)
+    if strategy == "layerwise":
+        slicings = sw.plan(graph, cluster, gap=0.1, time_limit_s=10).slicings
+    else:
+        slicings = BASELINES[strategy](costs)
+    wanted = expected(graph, slicings, cluster.mesh)
+    rank_bytes = by_layer(wanted, ranks)
+
+    # the independent count of every rank adds up to the planner's figures
+    totals = {key: round(count.sum()) for key, count in rank_bytes.items() if count.any()}
+    assert totals == planned(costs.plan_costs(slicings))
+
+    steps = {rank: _step(name, graph, slicings, cluster.mesh, rank) for rank in _sampled(ranks)}
+    for rank, step in steps.items():
+        assert Counter((one.layer, one.term, one.op, one.axes) for one in step) == kinds(wanted)
+        received: Counter[tuple[str, str]] = Counter()
+        for one in step:
+            received[one.layer, one.term] += one.routed_bytes  # type: ignore[assignment]
+        assert received == pytest.approx({key: count[rank] for key, count in rank_bytes.items()}, rel=1e-12)
+    orders = {tuple((one.op, one.axes, one.term, one.layer) for one in step) for step in steps.values()}
+    assert len(orders) == 1
+    for (rank, step), (other, others) in combinations(steps.items(), 2):
+        for one, two in zip(step, others, strict=True):
+            assert one.sends.get(other) == two.receives.get(rank)
+            assert one.receives.get(other) == two.sends.get(rank)
+    if len(steps) == ranks:
+        sent = sum(one.sent_bytes for step in steps.values() for one in step)
+        assert round(sent) == sum(totals.values())
+
+
+def _sampled(ranks: int) -> Sequence[int]:
+    """All of 8; of more, the corners of the mesh and some between."""
+    return range(ranks) if ranks <= 8 else (0, 1, ranks // 3, ranks - 1)
+
+
+def _step(name: str, graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, rank: int) -> list[Collective]:
+    """One training step of one rank."""
+    with _fake_world(rank, mesh.devices):
+        with torch.device("meta"):
+            model = ZOO[name].build()
+        net = SlicedModule(model, graph, slicings, mesh)
+        samples = graph.batch // mesh.devices if net.local_samples else graph.batch
+        inputs = torch.empty(samples, *graph.inputs[0].shape[1:], device="meta")
+        with recording(mesh) as collectives:
+            output = net(inputs)
+            (output if net.local_samples else output.to_local()).sum().backward()
+    return collectives
+
+
+@contextmanager
+def _fake_world(rank: int, ranks: int) -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def _without_dropout(graph: LayerGraph) -> LayerGraph:
+    """Masks need a generator, which a device without memory has not; they send nothing."""
+    layers = (
+        replace(layer, options={**layer.options, "arguments": {**layer.options["arguments"], "p": 0.0}})
+        if "dropout" in layer.options.get("op", "")
+        else layer
+        for layer in graph
+    )
+    return LayerGraph(name=graph.name, layers=tuple(layers))

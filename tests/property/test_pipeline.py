@@ -1,0 +1,121 @@
+"""Pipelines of small networks: stages, balance and schedules against slow truths."""
+
+from itertools import combinations, pairwise
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from slicewise.cost.model import CostModel
+from slicewise.cost.pipeline import PipelineModel, predicted
+from slicewise.cost.schedules import SCHEDULES, StageCost, in_flight, simulate
+from slicewise.graph.layer import Kind
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.stages import Cuts
+from slicewise.search.pipeline import balanced, divisors
+from tests.builders import machine
+from tests.property.strategies import graphs
+
+
+def _cut(draw: st.DrawFn, graph: LayerGraph) -> tuple[int, ...]:
+    legal = Cuts(graph).legal
+    assume(legal)
+    return tuple(sorted(draw(st.sets(st.sampled_from(legal), min_size=1))))
+
+
+@given(st.data(), graphs(max_layers=6))
+def test_stages_are_the_network_in_order_joined_by_one_tensor_each(data: st.DataObject, graph: LayerGraph) -> None:
+    positions = data.draw(st.composite(_cut)(graph))
+    stages = [Cuts(graph).stage(positions, number) for number in range(len(positions) + 1)]
+    assert all(len(stage.outputs) == 1 for stage in stages)
+    assert all(len(stage.inputs) == 1 for stage in stages)
+    for before, behind in pairwise(stages):
+        assert before.outputs[0].inputs == (behind.inputs[0].name,)
+    ends = (Kind.INPUT, Kind.OUTPUT)
+    inner = [layer.name for stage in stages for layer in stage if layer.kind not in ends]
+    assert inner == [layer.name for layer in graph if layer.kind not in ends]
+
+
+@given(graphs(max_layers=6), st.integers(2, 4), st.sampled_from([1, 2]))
+def test_balanced_stages_are_the_best_of_all_cuts(graph: LayerGraph, stages: int, times: int) -> None:
+    graph = graph.with_batch(4)
+    cuts = Cuts(graph)
+    assume(cuts.most_stages >= stages)
+    cluster = machine(2, 2) if stages == 4 else machine(stages)
+    pipeline = PipelineModel(CostModel(graph, cluster), cuts, times)
+
+    def slowest(positions: tuple[int, ...]) -> float:
+        return max(stage.seconds for stage in pipeline.stage_costs(positions))
+
+    truth = min(slowest(positions) for positions in combinations(cuts.legal, stages - 1))
+    found = slowest(balanced(pipeline))
+    assert truth <= found <= truth * (1 + 1e-12)
+
+
+seconds = st.integers(0, 9).map(float)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> list[StageCost]:
+    count = draw(st.integers(2, 5))
+    links = [draw(seconds) for _ in range(count - 1)]
+    returns = [draw(st.booleans()) or number > 0 for number in range(count - 1)]
+    stages = []
+    for number in range(count):
+        last = number == count - 1
+        stages.append(
+            StageCost(
+                forward_s=draw(seconds),
+                backward_s=draw(seconds),
+                update_s=0.0,
+                output_s=links[number - 1] if number else 0.0,
+                gradient_s=links[number] if not last and returns[number] else None,
+                weight_bytes=0,
+                kept_bytes=0,
+                received_bytes=0,
+                sent_bytes=0,
+                returned_bytes=0,
+                transient_bytes=0,
+            )
+        )
+    return stages
+
+
+@given(pipelines(), st.sampled_from(SCHEDULES), st.integers(1, 9))
+def test_schedules_keep_their_promises(stages: list[StageCost], schedule: str, extra: int) -> None:
+    """In order, after what it reads, never two at once, and never more in flight than said."""
+    micro_batches = extra if schedule == "gpipe" else len(stages) + extra - 1
+    timeline = simulate(stages, schedule, micro_batches)
+    turns = {(turn.stage, turn.name): turn for turn in timeline.turns}
+    assert len(turns) == len(timeline.turns) == 2 * micro_batches * len(stages)
+    for number, stage in enumerate(stages):
+        mine = [turn for turn in timeline.turns if turn.stage == number]
+        assert all(one.stop_s <= other.start_s for one, other in pairwise(mine))
+        flying = most = 0
+        for turn in mine:
+            flying += 1 if turn.name.startswith("F") else -1
+            most = max(most, flying)
+        assert most == in_flight(schedule, micro_batches, len(stages), number)
+        for index in range(micro_batches):
+            assert turns[number, f"F{index}"].stop_s <= turns[number, f"B{index}"].start_s
+            if number:
+                arrived = turns[number - 1, f"F{index}"].stop_s + stage.output_s
+                assert arrived <= turns[number, f"F{index}"].start_s
+            if stage.gradient_s is not None:
+                arrived = turns[number + 1, f"B{index}"].stop_s + stage.gradient_s
+                assert arrived <= turns[number, f"B{index}"].start_s
+    assert max(timeline.finished_s) >= micro_batches * max(stage.seconds for stage in stages)
+
+
+@given(graphs(max_layers=6), st.sampled_from(SCHEDULES))
+def test_a_prediction_lies_between_its_parts_and_their_sum(graph: LayerGraph, schedule: str) -> None:
+    graph = graph.with_batch(8)
+    cuts = Cuts(graph)
+    assume(cuts.legal)
+    for count in divisors(8):
+        if schedule == "gpipe" or count >= 2:
+            pipeline = PipelineModel(CostModel(graph, machine(2)), cuts, count)
+            given = predicted(pipeline, balanced(pipeline), schedule)
+            least = given["compute_s"] + given["transfer_s"]
+            assert least * (1 - 1e-9) <= given["iteration_s"]
+            stages = pipeline.stage_costs(balanced(pipeline))
+            assert given["iteration_s"] <= sum(count * s.seconds + s.update_s for s in stages) * (1 + 1e-9)

@@ -1,0 +1,159 @@
+"""`slicewise run` as a user types it, by itself and under torchrun."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.validation.commands import assert_refused, document, slicewise
+
+HERE = Path(__file__).parent
+MODEL = f"{HERE / 'small_models.py'}:classifier"
+FAILING = HERE / "failing_models.py"
+CLUSTER = """
+name = "pair"
+[device]
+name = "core"
+peak_flops_per_s = 1e11
+memory_bytes_per_s = 1e10
+memory_bytes = 1000000000
+kernel_s = 1e-6
+efficiency = { conv = 0.5, conv_backward = 0.4, linear = 0.6, linear_backward = 0.5 }
+reduced_flops_per_s = { bf16 = 1e11, fp16 = 1e11 }
+[[tiers]]
+name = "node"
+size = 2
+latency_s = 1e-5
+bytes_per_s = 1e9
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "pair.toml"
+    path.write_text(CLUSTER)
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(cluster: Path) -> Path:
+    path = cluster.parent / "plan.json"
+    arguments = ("plan", MODEL, "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", path)
+    assert slicewise(*arguments, cache=cluster.parent).returncode == 0
+    return path
+
+
+def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "slicewise"]
+        + [str(argument) for argument in arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def told(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if line.startswith("slicewise: ")]
+
+
+def test_a_model_is_planned_by_the_launcher_and_run(cluster: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    arguments = ("--strategy", "filter", "--cluster", cluster, "--batch", 8, "--optimizer", "adam", "--iterations", 2)
+    ran = document(slicewise("run", MODEL, *arguments, "--check", "--trace", trace, "--json", cache=cluster.parent))
+    _assert_complete(ran)
+    assert ran["optimizer"] == "adam"
+    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "X"}
+
+
+def test_under_torchrun_rank_0_plans_for_all(cluster: Path) -> None:
+    done = torchrun(
+        "run", MODEL, "--strategy", "data", "--cluster", cluster, "--batch", 4, "--iterations", 2, "--check", "--json"
+    )
+    _assert_complete(document(done))
+
+
+def _assert_complete(ran: dict[str, Any]) -> None:
+    assert set(ran["iteration_s"]) == {"median", "p10", "p90"}
+    assert ran["compute_s"] > 0
+    assert ran["communication_s"] > 0
+    assert ran["bytes_by_tier"] == {"node": ran["bytes_moved"]} == ran["predicted"]["bytes_by_tier"]
+    assert len(ran["peak_memory_bytes"]) == ran["devices"] == 2
+    assert len(ran["losses"]) == 2
+    assert ran["check"]["passed"]
+    assert ran["check"]["max_relative_error"] <= ran["check"]["tolerance"]
+
+
+def test_a_plan_runs_with_another_batch_and_is_predicted_for_it(plan: Path, cluster: Path) -> None:
+    ran = document(slicewise("run", plan, "--batch", 4, "--iterations", 1, "--json", cache=cluster.parent))
+    assert ran["batch"] == 4
+    assert ran["bytes_moved"] == ran["predicted"]["bytes_moved"]
+    assert ran["predicted"]["compute_s"] < json.loads(plan.read_text())["predicted"]["compute_s"]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_one_rank_fails_and_one_line_says_which_where_and_why(cluster: Path, direction: str) -> None:
+    model = f"{FAILING}:fails_{direction}"
+    done = slicewise("run", model, "--strategy", "data", "--cluster", cluster, "--batch", 4, cache=cluster.parent)
+    assert done.returncode == 3
+    _assert_told_once(done.stderr, direction)
+
+
+def test_under_torchrun_a_failure_is_told_once_too(cluster: Path) -> None:
+    done = torchrun("run", f"{FAILING}:fails_backward", "--strategy", "data", "--cluster", cluster, "--batch", 4)
+    assert done.returncode != 0
+    _assert_told_once(done.stderr, "backward")
+
+
+def _assert_told_once(stderr: str, direction: str) -> None:
+    (line,) = told(stderr)
+    where, cause = line.split(": RuntimeError: ")
+    layer = "layer forward_fails" if direction == "forward" else "layer backward_fails, backward"
+    assert where == f"slicewise: rank 1: {layer}"
+    assert cause.startswith(f"no luck {direction} (at failing_models.py:")
+
+
+def test_under_torchrun_a_wrong_request_is_told_once(plan: Path) -> None:
+    done = torchrun("run", plan, "--batch", 3)
+    assert done.returncode != 0
+    (line,) = told(done.stderr)
+    assert "the plan does not run with --batch 3" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("PLAN", "--batch", 3), "the plan does not run with --batch 3: "),
+        (("PLAN", "--dtype", "bf16"), "--dtype is decided by the plan; give a model and --strategy, or plan again"),
+        (("PLAN", "--nproc-per-node", 4), "the plan is for 2 devices, --nproc-per-node is 4"),
+        (("PLAN", "--compare", "horovod"), "unknown opponent 'horovod'; choose from ddp, fsdp"),
+        (("PLAN", "--data", "absent.py:batches"), "absent.py: no such file"),
+        (("PLAN", "--trace", "absent/trace.json"), "cannot write absent/trace.json: absent is not a folder"),
+        (("lenet5",), "lenet5: no such plan; to run a model, say how: --strategy layerwise, data"),
+        (("lenet5", "--strategy", "sideways", "--cluster", "CLUSTER"), "unknown strategy 'sideways'; choose from"),
+        (("lenet5", "--strategy", "data", "--cluster", "CLUSTER", "--dtype", "fp16"), "`run` trains in fp32 or bf16"),
+        (("lenet5", "--strategy", "data", "--cluster", "CLUSTER", "--optimizer", "lion"), "unknown optimizer 'lion'"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_any_rank_starts(
+    plan: Path, cluster: Path, arguments: tuple[object, ...], reason: str
+) -> None:
+    places = {"PLAN": plan, "CLUSTER": cluster}
+    done = slicewise("run", *(places.get(str(argument), argument) for argument in arguments), cache=cluster.parent)
+    assert_refused(done, reason)
+    assert "starting" not in done.stderr
+
+
+def test_a_plan_for_another_network_is_refused_with_what_differs(plan: Path, cluster: Path, tmp_path: Path) -> None:
+    edited = json.loads(plan.read_text())
+    edited["layers"][1]["name"] = "renamed"
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(edited))
+    done = slicewise("run", other, cache=cluster.parent)
+    assert_refused(done, "the plan is not for this network (no slicing for: 0; unknown layers: renamed)")
+    assert "starting" not in done.stderr
