@@ -33,8 +33,8 @@ demo: $(READY)
 	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 10
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
 test: lint

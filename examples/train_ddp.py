@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from digits import digits, network
-from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler
 
 import slicewise
@@ -22,7 +21,7 @@ def main() -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     model, _ = network()
-    net = nn.parallel.DistributedDataParallel(model)
+    net = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
     train, test = digits()
     sampler: DistributedSampler[int] = DistributedSampler(train, drop_last=True)

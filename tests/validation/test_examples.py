@@ -1,0 +1,75 @@
+"""The examples do what they say."""
+
+import contextlib
+import difflib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.validation.commands import slicewise
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def test_the_two_training_scripts_differ_by_one_line() -> None:
+    scripts = [(EXAMPLES / f"train_{name}.py").read_text().splitlines() for name in ("ddp", "slicewise")]
+    changed = [line for line in difflib.ndiff(*scripts) if line[0] in "+-"]
+    assert len(changed) == 2
+    assert "DistributedDataParallel(model)" in changed[0]
+    assert "slicewise.parallelize(model," in changed[1]
+
+
+def test_both_training_scripts_learn_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build").mkdir()
+    for name in ("digits.py", "train_ddp.py", "train_slicewise.py"):
+        (tmp_path / name).write_text((EXAMPLES / name).read_text())
+    job = ("digits.py:network", "--cluster", "p100-4x4", "--devices", 2, "--batch", 64)
+    assert slicewise("plan", *job, "-o", "build/digits.json", cache=tmp_path).returncode == 0
+    reached = {name: _last_share(_torchrun(tmp_path, f"train_{name}.py")) for name in ("ddp", "slicewise")}
+    assert min(reached.values()) > 97.0, reached
+
+
+def test_a_volume_too_large_for_one_device_is_segmented_on_two(tmp_path: Path) -> None:
+    job = ("unet3d", "--input", "1x48x48x48", "--batch", 1, "--optimizer", "adam", "--memory-limit", "100MB")
+    refused = slicewise("plan", *job, "--cluster", "p100-4x4", "--devices", 1, cache=tmp_path)
+    assert refused.returncode == 1
+    assert "no plan fits" in refused.stderr
+    plan = tmp_path / "volume.json"
+    assert slicewise("plan", *job, "--cluster", "p100-4x4", "--devices", 2, "-o", plan, cache=tmp_path).returncode == 0
+    told = _torchrun(tmp_path, str(EXAMPLES / "segment_volume.py"), "--plan", str(plan), "--volumes", "11")
+    losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", told)]
+    assert losses[-1] < 0.8 * losses[0]
+    (peak,) = re.findall(r"(\d+) MB of live tensors", told)
+    assert int(peak) < 100
+
+
+def test_the_notebook_prints_what_it_shows() -> None:
+    cells = json.loads((EXAMPLES / "planning.ipynb").read_text())["cells"]
+    names: dict[str, Any] = {}
+    for cell in (cell for cell in cells if cell["cell_type"] == "code"):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec("".join(cell["source"]), names)
+        (shown,) = cell["outputs"]
+        assert printed.getvalue() == "".join(shown["text"])
+
+
+def _torchrun(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _last_share(told: str) -> float:
+    return float(re.findall(r"(\d+\.\d)% right", told)[-1])
