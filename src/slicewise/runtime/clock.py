@@ -1,7 +1,7 @@
 """Where the time of a step goes: spans by term and layer. Off unless a clock is running.
 
 span("transfer", layer)             around communication that the layer waits for
-computed(layer, kernel, arguments)  around its kernel; backward says when it comes to the layer again
+computed(layer, kernel, arguments)  around its kernel; where wished, backward says when it comes to the layer again
 follow("sync", weight, start)       what is started and goes on beside compute
 """
 
@@ -53,28 +53,35 @@ def running(clock: Clock) -> Iterator[Clock]:
 
 @contextmanager
 def span(term: str, layer: str) -> Iterator[None]:
+    global _backward_at
     clock = _running
-    if clock is None:
-        yield
-        return
     start_s = time.perf_counter()
     try:
         yield
+    except Exception:
+        _backward_at = layer
+        raise
     finally:
-        clock.spans.append(Span(term, layer, start_s, time.perf_counter()))
+        if clock is not None:
+            clock.spans.append(Span(term, layer, start_s, time.perf_counter()))
 
 
-def computed(layer: str, kernel: "Callable[[list[Tensor]], Tensor]", arguments: "list[Tensor]") -> "Tensor":
-    """`kernel(arguments)`, known by its layer in traces and failures, forward and backward."""
-    before = [argument.grad_fn for argument in arguments]
+def computed(
+    layer: str, kernel: "Callable[[list[Tensor]], Tensor]", arguments: "list[Tensor]", *, in_backward: bool
+) -> "Tensor":
+    """`kernel(arguments)`, known by its layer in traces and failures; in backward too, which costs a call per layer."""
+    clock = _running
+    traced = clock is not None and clock.layers
+    before = [argument.grad_fn for argument in arguments] if traced or in_backward else []
     start_s = time.perf_counter()
     try:
         result = kernel(arguments)
     except Exception as error:
         error.add_note(f"layer {layer}")
         raise
-    clock = _running
-    if clock is not None and clock.layers:
+    if not (traced or in_backward):
+        return result
+    if clock is not None and traced:
         clock.kernels.append(Span("forward", layer, start_s, time.perf_counter()))
     made_by = result.grad_fn
     # a layer that hands its input on has no backward of its own

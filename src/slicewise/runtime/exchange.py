@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from slicewise.partition.parts import Box, relative, volume
 from slicewise.partition.route import Transfer, route
+from slicewise.runtime.collectives import all_to_all
 
 Slices = tuple[slice, ...]
 
@@ -98,7 +99,7 @@ class Exchange:
             send[offset : offset + view.numel()].view(view.shape).copy_(view)
             offset += view.numel()
         received = x.new_empty(sum(receive_counts))
-        dist.all_to_all_single(received, send, receive_counts, send_counts, group=self.group)
+        all_to_all(received, send, (receive_counts, send_counts), self.group)
         return received
 
     def assemble(self, x: torch.Tensor, received: torch.Tensor) -> torch.Tensor:

@@ -4,8 +4,9 @@
     buckets:      [ w6 w5 ] ---- all-reduce ----                 wait, hand out .grad
                                   [ w4 w3 ] ---- all-reduce ----
 
-A bucket is one all-reduce over one set of axes (partition/buckets.py). Gradients that are complete as they are, because
-the weight is sliced or the work repeated, are handed out without one.
+A bucket is one all-reduce over one set of axes (partition/buckets.py). It starts when the gradient that comes last is
+there: which one that is, the first backward pass tells, and a hook on that weight alone says when it is. Gradients
+that are complete as they are, because the weight is sliced or the work repeated, are handed out without an all-reduce.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +16,15 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+from torch.utils.hooks import RemovableHandle
 
 from slicewise.partition.buckets import Bucket
 from slicewise.runtime.clock import follow, span
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.weights import Weights
 
-_NO_TASK = -1  # what the autograd engine calls "no backward pass is running"
+NO_PASS = -1  # what the autograd engine calls "no backward pass is running"
 
 
 @dataclass
@@ -34,10 +37,6 @@ class _Filling:
     parts: dict[str, Tensor] = field(default_factory=dict)
     work: dist.Work | None = None
 
-    @property
-    def full(self) -> bool:
-        return len(self.parts) == len(self.names)
-
 
 class GradientSync:
     def __init__(self, weights: Weights, buckets: Sequence[Bucket], groups: Groups) -> None:
@@ -48,13 +47,15 @@ class GradientSync:
             for bucket, names in zip(buckets, trained, strict=True)
             if names
         ]
-        self._by_weight = {name: filling for filling in self._fillings for name in filling.names}
+        self._axes = {name: filling.axes for filling in self._fillings for name in filling.names}
         self._launched = 0
-        self._task = _NO_TASK
+        self._pass = NO_PASS
         self._paused = False
-        for name, leaf in weights.leaves.items():
-            if leaf.requires_grad:
-                leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: self._ready(name, leaf))
+        self._arrived: list[str] = []
+        self._hooks: dict[str, RemovableHandle] = {
+            name: weights.leaves[name].register_post_accumulate_grad_hook(lambda _, name=name: self._ready(name))
+            for name in self._axes
+        }
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -65,90 +66,96 @@ class GradientSync:
         finally:
             self._paused = before
 
-    def _ready(self, name: str, leaf: Tensor) -> None:
+    def begin(self) -> None:
+        """To be called by every backward pass before it comes to a weight; once or more often."""
         running = torch._C._current_graph_task_id()
-        if running != self._task:  # a new backward pass; what one that failed left behind is forgotten
+        if running != self._pass:  # what a pass that failed left behind is forgotten
             self._reset()
-            self._task = running
+            for leaf in self._weights.leaves.values():
+                leaf.grad = None
+            self._pass = running
             # the engine runs this once, when the whole backward pass is done
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
-        gradient, leaf.grad = leaf.grad, None
-        assert gradient is not None
-        if name not in self._by_weight:
-            self._hand_out(name, gradient)
-        elif self._paused:
-            self._keep(name, gradient)
-        else:
-            self._by_weight[name].parts[name] = self._with_kept(name, gradient)
+
+    def _ready(self, name: str) -> None:
+        self._arrived.append(name)
+        if not self._paused:
             self._launch_full_ones()
-
-    def _keep(self, name: str, gradient: Tensor) -> None:
-        """Wait for a pass that sums; what is summed already counts once in the end, so each rank takes its share."""
-        axes, parameter = self._by_weight[name].axes, self._weights.parameters[name]
-        if parameter.grad is not None and not _unsummed(parameter.grad):
-            gradient = gradient + _local(parameter.grad) / self._weights.groups.mesh.group_size(axes)
-            parameter.grad = None
-        parameter.grad = self._weights.wrap(name, self._with_kept(name, gradient), axes)
-
-    def _with_kept(self, name: str, gradient: Tensor | None) -> Tensor:
-        """`gradient` and what passes without a sync have left."""
-        parameter = self._weights.parameters[name]
-        if parameter.grad is None or not _unsummed(parameter.grad):
-            assert gradient is not None
-            return gradient
-        kept, parameter.grad = _local(parameter.grad), None
-        return kept if gradient is None else kept.add_(gradient)
 
     def _launch_full_ones(self) -> None:
         """Every rank starts the same all-reduces in the same order."""
-        while self._launched < len(self._fillings) and self._fillings[self._launched].full:
-            self._launch(self._fillings[self._launched])
+        leaves = self._weights.leaves
+        while self._launched < len(self._fillings):
+            filling = self._fillings[self._launched]
+            if any(leaves[name].grad is None for name in filling.names):
+                return
+            filling.parts = {name: self._taken(name) for name in filling.names}
+            self._launch(filling)
             self._launched += 1
 
+    def _taken(self, name: str) -> Tensor:
+        """The gradient of this pass, and what passes without a sync have left before."""
+        leaf, parameter = self._weights.leaves[name], self._weights.parameters[name]
+        gradient, leaf.grad = leaf.grad, None
+        if parameter.grad is not None and _unsummed(parameter.grad):
+            kept, parameter.grad = _local(parameter.grad), None
+            return kept if gradient is None else kept.add_(gradient)
+        assert gradient is not None
+        return gradient
+
     def _launch(self, filling: _Filling) -> None:
-        if len(filling.names) == 1:
-            (name,) = filling.names
-            filling.parts[name] = flat = filling.parts[name].contiguous()
+        parts = list(filling.parts.values())
+        if len(parts) == 1:
+            flat = parts[0].contiguous()
+            filling.parts = dict.fromkeys(filling.parts, flat)
         else:
-            first = filling.parts[filling.names[0]]
-            flat = first.new_empty(sum(part.numel() for part in filling.parts.values()))
-            views = flat.split([filling.parts[name].numel() for name in filling.names])
-            for name, view in zip(filling.names, views, strict=True):
-                part = filling.parts[name]
-                filling.parts[name] = view.view(part.shape).copy_(part)
+            flat = _flatten_dense_tensors(parts)
+            filling.parts = dict(zip(filling.parts, _unflatten_dense_tensors(flat, parts), strict=True))
         filling.work = follow(
             "sync", filling.names[0], lambda: dist.all_reduce(flat, group=filling.group, async_op=True)
         )
 
     def _finish(self) -> None:
-        for filling in self._fillings[self._launched :]:
-            self._complete(filling)
+        if self._paused:
+            for name in self._axes:
+                if self._weights.leaves[name].grad is not None:
+                    self._keep(name)
+        else:
+            for filling in self._fillings[self._launched :]:
+                self._complete(filling)
+        for name, leaf in self._weights.leaves.items():
+            if leaf.grad is not None:  # in no bucket: complete as it is
+                self._hand_out(name, self._taken(name))
         for filling in self._fillings:
             if filling.work is not None:
                 with span("sync", filling.names[0]):
                     filling.work.wait()
                 for name, gradient in filling.parts.items():
                     self._hand_out(name, gradient)
+        self._keep_last_hooks()
         self._reset()
-
-    def _reset(self) -> None:
-        for filling in self._fillings:
-            filling.parts, filling.work = {}, None
-        self._launched, self._task = 0, _NO_TASK
 
     def _complete(self, filling: _Filling) -> None:
         """A bucket with weights that the loss did not reach: they count as zero, and keep no gradient."""
-        if not self._paused:
-            for name in set(filling.names) - set(filling.parts):
-                if _unsummed(self._weights.parameters[name].grad):
-                    filling.parts[name] = self._with_kept(name, None)
-        reached = set(filling.parts)
-        if not reached:
-            return
-        for name in filling.names:
-            filling.parts.setdefault(name, torch.zeros_like(self._weights.leaves[name]))
-        self._launch(filling)
-        filling.parts = {name: part for name, part in filling.parts.items() if name in reached}
+        leaves, parameters = self._weights.leaves, self._weights.parameters
+        reached = [name for name in filling.names if leaves[name].grad is not None or _unsummed(parameters[name].grad)]
+        if reached:
+            filling.parts = {
+                name: self._taken(name) if name in reached else torch.zeros_like(leaves[name]) for name in filling.names
+            }
+            self._launch(filling)
+            filling.parts = {name: filling.parts[name] for name in reached}
+
+    def _keep(self, name: str) -> None:
+        """Wait for a pass that sums; what is summed already counts once in the end, so each rank takes its share."""
+        axes, parameter = self._axes[name], self._weights.parameters[name]
+        summed = None
+        if parameter.grad is not None and not _unsummed(parameter.grad):
+            summed, parameter.grad = _local(parameter.grad), None
+        gradient = self._taken(name)
+        if summed is not None:
+            gradient = gradient + summed / self._weights.groups.mesh.group_size(axes)
+        parameter.grad = self._weights.wrap(name, gradient, axes)
 
     def _hand_out(self, name: str, gradient: Tensor) -> None:
         parameter = self._weights.parameters[name]
@@ -156,6 +163,23 @@ class GradientSync:
             parameter.grad = self._weights.wrap(name, gradient)
         else:
             _local(parameter.grad).add_(gradient)
+
+    def _keep_last_hooks(self) -> None:
+        """After the first pass that reaches all of them: of each bucket, the weight whose gradient came last.
+
+        Python in between kernels finds cold caches: 40 us for each weight.
+        """
+        if len(self._hooks) == len(self._fillings) or len(set(self._arrived)) < len(self._hooks):
+            return
+        order = {name: position for position, name in enumerate(self._arrived)}
+        last = {max(filling.names, key=lambda name: order[name]) for filling in self._fillings}
+        for name in self._hooks.keys() - last:
+            self._hooks.pop(name).remove()
+
+    def _reset(self) -> None:
+        for filling in self._fillings:
+            filling.parts, filling.work = {}, None
+        self._launched, self._pass, self._arrived = 0, NO_PASS, []
 
 
 def _local(gradient: Tensor) -> Tensor:

@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from slicewise.partition.layout import PARTIAL, Layout, Shard, partial_axes
 from slicewise.partition.parts import as_box, boxes, relative
 from slicewise.partition.steps import Op, Step, steps
 from slicewise.runtime.clock import span
-from slicewise.runtime.collectives import all_gather
+from slicewise.runtime.collectives import all_gather, all_reduce
 from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.groups import Groups
 
@@ -52,7 +51,7 @@ def _all_reduce(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
 
     def move(x: Tensor) -> Tensor:
         total = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total, group=group)
+        all_reduce(total, group)
         return total
 
     return move
@@ -96,8 +95,6 @@ def _boxes(shape: tuple[int, ...], layout: Layout, groups: Groups) -> list[Any]:
 
 def move(x: Tensor, forward: Sequence[Move], backward: Sequence[Move], layer: str) -> Tensor:
     """`forward` on the value, `backward` on its gradient."""
-    if not forward and not backward:
-        return x
     moved: Tensor = _Move.apply(x, forward, backward, layer)
     return moved
 

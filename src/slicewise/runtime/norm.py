@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from slicewise.runtime.clock import span
-from slicewise.runtime.collectives import all_gather
+from slicewise.runtime.collectives import all_gather, all_reduce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,7 @@ class SharedStatistics:
         mine = torch.stack([mean, variance])
         with span("reduce", self.layer):
             parts = all_gather(mine, len(self.counts), self.group).view(len(self.counts), *mine.shape)
-        share = torch.tensor(self.counts, dtype=mean.dtype, device=mean.device) / self.count
-        share = share.view(-1, *[1] * mean.dim())
+        share = mean.new_tensor(self.counts).div_(self.count).unsqueeze_(1)
         means, variances = parts[:, 0], parts[:, 1]
         whole_mean = (share * means).sum(0)
         return whole_mean, (share * (variances + (means - whole_mean) ** 2)).sum(0)
@@ -38,7 +37,7 @@ class SharedStatistics:
         """Two sums, reduced over all members in one message."""
         both = torch.stack([first, second])
         with span("reduce", self.layer):
-            dist.all_reduce(both, group=self.group)
+            all_reduce(both, self.group)
         return both[0], both[1]
 
     @property

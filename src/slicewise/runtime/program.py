@@ -29,7 +29,7 @@ class _Step:
     """One layer."""
 
     layer: Layer
-    moves: tuple[tuple[list[Move], list[Move]], ...]  # per input: value forward, gradient backward
+    moves: dict[int, tuple[list[Move], list[Move]]]  # inputs that move: value forward, gradient backward
     kernel: Kernel
     frees: tuple[str, ...]  # inputs that nobody reads later
 
@@ -65,18 +65,21 @@ class Program:
             steps.append(
                 _Step(
                     layer=layer,
-                    moves=tuple(
-                        _edge(graph, slicings, layer, slot, context.groups, given or {})
+                    moves={
+                        slot: moves
                         for slot in range(len(layer.inputs))
-                    ),
+                        if any(moves := _edge(graph, slicings, layer, slot, context.groups, given or {}))
+                    },
                     kernel=compile_kernel(layer, slicings[layer.name], context),
                     frees=tuple(dict.fromkeys(source for source in layer.inputs if last[source] == layer.name)),
                 )
             )
         self._segments = _segments(steps) if recompute else [_Segment(steps=tuple(steps), reads=(), leaves=())]
         self._recompute = recompute
+        self._passes = 0
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        self._passes += 1
         values = {layer.name: x for layer, x in zip(self.graph.inputs, inputs, strict=True)}
         if not self._recompute or not torch.is_grad_enabled():
             for segment in self._segments:
@@ -110,13 +113,13 @@ class Program:
     def _execute(self, steps: Sequence[_Step], values: dict[str, Tensor]) -> None:
         for step in steps:
             layer = step.layer
-            arguments = [
-                move(values[source], forward, backward, layer.name)
-                for source, (forward, backward) in zip(layer.inputs, step.moves, strict=True)
-            ]
+            arguments = [values[source] for source in layer.inputs]
+            for slot, (forward, backward) in step.moves.items():
+                arguments[slot] = move(arguments[slot], forward, backward, layer.name)
             for source in step.frees:
                 del values[source]
-            values[layer.name] = computed(layer.name, step.kernel, arguments)
+            # what is wrong with a layer shows in its first pass; later ones are not slowed down by names
+            values[layer.name] = computed(layer.name, step.kernel, arguments, in_backward=self._passes == 1)
             del arguments
 
 

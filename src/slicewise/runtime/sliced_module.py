@@ -21,7 +21,7 @@ from slicewise.partition.legal import check_ties
 from slicewise.partition.parts import box
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import rank_device
-from slicewise.runtime.gradient_sync import GradientSync
+from slicewise.runtime.gradient_sync import NO_PASS, GradientSync
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.kernels import Context, Pass
@@ -32,7 +32,6 @@ from slicewise.runtime.weights import Names, Weights, placements
 
 Shapes = tuple[tuple[int, ...], ...]
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
-_NO_BACKWARD = -1  # what the autograd engine calls "no backward pass is running"
 
 
 class SlicedModule(Names):
@@ -92,11 +91,14 @@ class SlicedModule(Names):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
         self._weights.check_frozen()
         program = self._program(given)
-        again = torch._C._current_graph_task_id() != _NO_BACKWARD  # checkpoint(net, x) runs forward inside backward
+        again = torch._C._current_graph_task_id() != NO_PASS  # checkpoint(net, x) runs forward inside backward
         self._passes += int(self.training and not again)
         self._weights.disagree |= self.training and self._weights.local_statistics
         self._context.now = Pass(training=self.training, number=self._passes, again=again)
         parts = program.run([x.to_local() if isinstance(x, DTensor) else x for x in given])
+        for part in parts:
+            if part.requires_grad:
+                part.register_hook(self._begin_backward)
         outputs = [self._hand_over(layer, x) for layer, x in zip(program.graph.outputs, parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -238,6 +240,9 @@ class SlicedModule(Names):
             return averaged
         layout = layouts(layer, self._slicings[layer.name]).output
         return sliced_tensor(local, self._weights.device_mesh, placements(layout), layer.shape)
+
+    def _begin_backward(self, gradient: Tensor) -> None:
+        self._sync.begin()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")

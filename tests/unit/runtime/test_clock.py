@@ -18,11 +18,11 @@ class _Fails(torch.autograd.Function):
 def _network(clock: Clock) -> None:
     x = torch.ones(3, requires_grad=True)
     with running(clock):
-        y = computed("double", lambda given: given[0] * 2, [x])
+        y = computed("double", lambda given: given[0] * 2, [x], in_backward=False)
         with span("transfer", "square"):
             pass
-        y = computed("as it is", lambda given: given[0], [y])
-        y = computed("square", lambda given: given[0] ** 2, [y])
+        y = computed("as it is", lambda given: given[0], [y], in_backward=True)
+        y = computed("square", lambda given: given[0] ** 2, [y], in_backward=True)
         backpropagate(y.sum())
 
 
@@ -51,10 +51,10 @@ def test_a_clock_for_whole_steps_sees_communication_only() -> None:
 def test_what_fails_says_at_which_layer() -> None:
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(ZeroDivisionError) as forward:
-        computed("conv1", lambda given: given[0] / (1 // 0), [x])
+        computed("conv1", lambda given: given[0] / (1 // 0), [x], in_backward=True)
     assert forward.value.__notes__ == ["layer conv1"]
-    y = computed("conv2", lambda given: _Fails.apply(given[0]), [x])
-    y = computed("relu", lambda given: given[0].relu(), [y])
+    y = computed("conv2", lambda given: _Fails.apply(given[0]), [x], in_backward=True)
+    y = computed("relu", lambda given: given[0].relu(), [y], in_backward=True)
     with pytest.raises(ValueError, match="boom") as backward:
         backpropagate(y.sum())
     assert backward.value.__notes__ == ["layer conv2, backward"]

@@ -68,6 +68,8 @@ def caller(layer: Layer, *, in_place: bool = False, overload: str = "") -> Calla
     chosen = layer.options.get("output")
 
     def call(values: Mapping[str, Any]) -> Tensor:
+        if not keywords and chosen is None:
+            return operator(*values.values())  # type: ignore[no-any-return]
         positional = [value for name, value in values.items() if name not in keywords]
         result = operator(*positional, **{name: value for name, value in values.items() if name in keywords})
         return result if chosen is None else result[chosen]  # type: ignore[no-any-return]
@@ -103,7 +105,23 @@ def bound(layer: Layer, slicing: Slicing, context: Context) -> Values:
         return value
 
     arguments = layer.options["arguments"]
-    return lambda inputs: {name: resolved(value, inputs) for name, value in arguments.items()}
+    varying = [(name, value) for name, value in arguments.items() if _varies(value, parts)]
+    fixed = {name: None if _varies(value, parts) else resolved(value, ()) for name, value in arguments.items()}
+
+    def values(inputs: Sequence[Tensor]) -> dict[str, Any]:
+        given = fixed.copy()
+        for name, value in varying:
+            given[name] = resolved(value, inputs)
+        return given
+
+    return values
+
+
+def _varies(value: Any, parts: Mapping[str, Any]) -> bool:
+    """Whether an argument is another tensor in each pass: an input, or a view of a tensor that is held."""
+    if isinstance(value, list):
+        return any(_varies(item, parts) for item in value)
+    return isinstance(value, dict) and ("input" in value or "shape" in value or value.get("buffer") in parts)
 
 
 def _viewed(part: Tensor, whole: tuple[int, ...], view: list[int]) -> Tensor:

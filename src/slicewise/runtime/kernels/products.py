@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from slicewise.graph.dims import Dim
@@ -41,34 +42,35 @@ def convolution(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     call = caller(layer, overload="default" if joined and not transposed else "")
     join = compile_join(layer, slicing, context.groups, joined, fill=0.0)
     crop = _crop(layer, slicing, context, sliced, join) if transposed else None
+    # windows that leave gaps: a part may begin or end in one, where there is nothing but the bias
+    gaps = transposed and any(layer.windows[dim].stride > layer.windows[dim].reach for dim in sliced)
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = {**values(inputs), **changes}
-        if given["bias"] is not None:
-            given["bias"] = once(given["bias"])
+        bias = None if given["bias"] is None else once(given["bias"])
+        given["bias"] = None if gaps else bias
         y = on_joined(given["input"], join, lambda x: call({**given, "input": x}))
-        return y[crop].contiguous() if crop is not None else y
+        y = F.pad(y, crop) if crop is not None else y
+        return y + bias.view(-1, *[1] * len(layer.windows)) if gaps and bias is not None else y
 
     return kernel
 
 
-def _crop(
-    layer: Layer, slicing: Slicing, context: Context, sliced: list[Dim], join: Join | None
-) -> tuple[slice, ...] | None:
-    """Where this rank's output lies in what a transposed convolution of its region returns."""
+def _crop(layer: Layer, slicing: Slicing, context: Context, sliced: list[Dim], join: Join | None) -> list[int] | None:
+    """What to cut off (or add, where gaps follow) around what a transposed convolution of the region returns."""
     mesh, rank, placed = context.groups.mesh, context.groups.rank, layouts(layer, slicing)
     region = join.region if join else box(layer.input_shapes[0], placed.inputs[0], mesh, rank)
     output = context.output_box(layer, slicing)
-    slices, cuts = [slice(None)] * len(layer.shape), False
+    pads = [0] * (2 * len(layer.windows))
     for dim in sliced:
         window, position = layer.windows[dim], layer.dims.index(dim)
         low, high = region[layer.input_dims[0].index(dim)]
         start, stop = output[position]
         origin = low * window.stride - window.padding
         length = (high - low - 1) * window.stride + window.reach + window.output_padding
-        slices[position] = slice(start - origin, stop - origin)
-        cuts |= (start - origin, stop - origin) != (0, length)
-    return tuple(slices) if cuts else None
+        behind = 2 * (len(layer.shape) - 1 - position)
+        pads[behind : behind + 2] = [origin - start, stop - origin - length]
+    return pads if any(pads) else None
 
 
 def _local_groups(layer: Layer, slicing: Slicing, context: Context) -> int:
