@@ -20,8 +20,10 @@ from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch
 from slicewise.runtime.contenders import Contender, ddp_contender, fsdp_contender, plain_contender, sliced_contender
 from slicewise.runtime.devices import start_rank
-from slicewise.runtime.measure import alternate, count_step, paired_ratio, peak_memory, summary, whole_steps
+from slicewise.runtime.measure import alternate, count_step, paired_ratio, peak_memory, slowest, summary, whole_steps
 from slicewise.runtime.parallel import parallelize
+
+HEATS = 4  # steps in which the faster of DDP and FSDP2 is found
 
 
 def main() -> None:
@@ -30,7 +32,7 @@ def main() -> None:
     parser.add_argument("--input", type=lambda text: tuple(int(size) for size in text.split("x")))
     parser.add_argument("--batch", type=int, required=True, help="over all ranks")
     parser.add_argument("--plan", type=Path, action="append", default=[], help="a contender, called as its file")
-    parser.add_argument("--against", action="append", default=[], choices=["ddp", "fsdp", "alone", "one"])
+    parser.add_argument("--against", choices=["ddp and fsdp", "alone", "one"], required=True)
     parser.add_argument("--iterations", type=int, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
@@ -56,11 +58,22 @@ def contest(options: argparse.Namespace) -> dict[str, Any]:
     contenders = [
         replace(sliced_contender(model, graph, plan, F.cross_entropy), name=name) for name, plan in plans.items()
     ]
-    for name in options.against:
-        contenders.append(_one(model, whole) if name == "one" else _OTHERS[name](model, PLAIN, F.cross_entropy))
-    steps = alternate(contenders, itertools.repeat(share), options.iterations, warm_up=2).steps
+    qualifying: dict[str, float] = {}
+    if options.against == "one":
+        contenders.append(_one(model, whole))
+    elif options.against == "alone":
+        contenders.append(_alone(model))
+    else:  # DDP is what a data plan is compared with; FSDP2 takes part where it is faster
+        others = [make(model, PLAIN, F.cross_entropy) for make in (ddp_contender, fsdp_contender)]
+        others.append(_alone(model))
+        heats = alternate(others, itertools.repeat(share), HEATS, warm_up=1).steps
+        qualifying = {name: min(slowest([step.total_s for step in steps])) for name, steps in heats.items()}
+        contenders += others[: 2 if qualifying["fsdp"] < qualifying["ddp"] else 1]
+        del others
+    steps = alternate(contenders, itertools.repeat(share), options.iterations, warm_up=1).steps
     return {
         "parallelize_s": parallelize_s,
+        "qualifying_s": qualifying,
         "contenders": {
             contender.name: {
                 **(summary if contender.name in plans else whole_steps)(contender, steps[contender.name]),
@@ -85,12 +98,10 @@ def _one(model: nn.Module, whole: Batch) -> Contender:
     return replace(made, forward_backward=forward_backward)
 
 
-_OTHERS = {
-    "ddp": ddp_contender,
-    "fsdp": fsdp_contender,
-    # each rank trains its samples for itself: what data parallelism costs without communication
-    "alone": lambda model, training, loss: plain_contender("alone", copy.deepcopy(model), training, loss),
-}
+def _alone(model: nn.Module) -> Contender:
+    """Each rank trains its samples for itself: what data parallelism costs without communication."""
+    return plain_contender("alone", copy.deepcopy(model), PLAIN, F.cross_entropy)
+
 
 if __name__ == "__main__":
     main()

@@ -68,28 +68,29 @@ def measure(models: Sequence[str], links: Sequence[str], iterations: int) -> Non
             contest(job, link, cluster, iterations)
         if link == "loopback" and VOLUME.model in models:
             plan(VOLUME, cluster, "layerwise", "exact", "best")
-            compete(VOLUME, link, ["best"], ["one"], iterations)
-        if link == "loopback" and {"alexnet", "resnet50"} & set(models):
-            for job in (job for job in JOBS if job.model in ("alexnet", "resnet50", "unet3d") and job.model in models):
-                alone(job, iterations)
+            compete(VOLUME, link, ["best"], "one", iterations)
+        if link == "loopback":
+            for job in (job for job in JOBS if job.model in ("alexnet", "resnet50", "densenet121")):
+                if job.model in models:
+                    alone(job, iterations)
 
 
 def contest(job: Job, link: str, cluster: Path, iterations: int) -> None:
-    """The data plan, the best plan and, where there are batch norms, the cost of exact ones."""
+    """The data plan, the best plan where that is another, and, on loopback, the cost of exact batch norms."""
     plan(job, cluster, "data", "local", "data")
     plan(job, cluster, "layerwise", "local", "best")
-    names = ["data", "best"]
+    names = ["best"] if _by_sample(job) else ["data", "best"]
     if job.has_norms and link == "loopback":
         plan(job, cluster, "data", "exact", "exact")
         names.append("exact")
-    compete(job, link, names, ["ddp", "fsdp", "alone"], iterations)
+    compete(job, link, names, "ddp and fsdp", iterations)
 
 
 def alone(job: Job, iterations: int) -> None:
     """One rank under a plan, which slices nothing, against the plain model."""
     half = Job(model=job.model, batch=job.batch // 2, input=job.input)
     plan(half, BUILD / "loopback.toml", "data", "local", "single", devices=1)
-    compete(half, "one rank", ["single"], ["alone"], iterations)
+    compete(half, "one rank", ["single"], "alone", iterations)
 
 
 def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devices: int = 2) -> None:
@@ -102,20 +103,19 @@ def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devi
     subprocess.run([sys.executable, "-m", "slicewise", *command], check=True, stdout=subprocess.DEVNULL)
 
 
-def compete(job: Job, link: str, plans: Sequence[str], against: Sequence[str], iterations: int) -> None:
+def compete(job: Job, link: str, plans: Sequence[str], against: str, iterations: int) -> None:
     sized = ["--input", job.input] if job.input else []
     program = [
         *("-m", "benchmarks.throughput.contest", job.model, *sized, "--batch", str(job.batch)),
-        *("--iterations", str(iterations), "-o", str(_result(job.model, link))),
+        *("--iterations", str(iterations), "--against", against, "-o", str(_result(job.model, link))),
     ]
     for name in plans:
         program += ["--plan", str(_folder(job) / f"{name}.json")]
-    for name in against:
-        program += ["--against", name]
     ranks(link, program)
     result = json.loads(_result(job.model, link).read_text())
-    kept = {name: json.loads((_folder(job) / f"{name}.json").read_text())["predicted"] for name in plans}
-    _result(job.model, link).write_text(json.dumps({**result, "predicted": kept}, indent=1))
+    kept = {name: json.loads((_folder(job) / f"{name}.json").read_text()) for name in plans}
+    result["predicted"] = {name: plan["predicted"] for name, plan in kept.items()}
+    _result(job.model, link).write_text(json.dumps(result, indent=1))
 
 
 def ranks(link: str, program: Sequence[str]) -> None:
@@ -143,10 +143,10 @@ def show() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, 2 ranks x 1 thread, gloo")
     print()
     print(
-        "| network | link | data plan, times DDP's speed | best plan, times the opponent's | the best plan is "
-        "| opponent | DDP's step | communication: DDP, best | predicted / measured |"
+        "| network | link | data plan, times DDP's speed | best plan, times the opponent's | which is | opponent "
+        "| step: DDP, best | communication: DDP / FSDP2 / best | sent: DDP / best | predicted / measured |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for link in LINKS:
         for job in JOBS:
             if _result(job.model, link).exists():
@@ -161,21 +161,28 @@ def show() -> None:
 
 
 def _row(job: Job, link: str, result: dict[str, Any]) -> str:
+    """Where the best plan slices everything by sample it is the data plan."""
     step_s = {name: c["iteration_s"]["median"] for name, c in result["contenders"].items()}
-    opponent = min(("ddp", "fsdp"), key=lambda name: step_s[name])
-    shares = (1 - step_s["alone"] / step_s["ddp"], result["contenders"]["best"]["communication_s"] / step_s["best"])
-    against_ddp, against_best = result["speed"]["data"]["ddp"], result["speed"]["best"][opponent]
-    slicing = "all by sample" if _by_sample(job) else "layer-wise"
-    return (
-        f"| {job.model} | {link} | {_times(against_ddp)} | {_times(against_best)} "
-        f"| {slicing} | {opponent} | {step_s['ddp']:.2f} s | {shares[0]:.0%}, {shares[1]:.0%} "
-        f"| {result['predicted']['best']['iteration_s'] / step_s['best']:.2f} |"
-    )
+    opponent = min((name for name in ("ddp", "fsdp") if name in step_s), key=lambda name: step_s[name])
+    data = "data" if "data" in step_s else "best"
+    best, alone_s = result["contenders"]["best"], result["qualifying_s"]["alone"]
+    shares = [1 - alone_s / result["qualifying_s"][name] for name in ("ddp", "fsdp")]
+    shares.append(best["communication_s"] / step_s["best"])
+    sent = " / ".join(f"{result['contenders'][name]['bytes_moved'] / 1e6:.0f}" for name in ("ddp", "best"))
+    speed = result["speed"]
+    cells = [
+        *(job.model, link, _times(speed[data]["ddp"]), _times(speed["best"][opponent])),
+        *("layer-wise" if data == "data" else "by sample", opponent, f"{step_s['ddp']:.2f} s, {step_s['best']:.2f} s"),
+        *(" / ".join(f"{max(share, 0):.0%}" for share in shares), f"{sent} MB"),
+        f"{result['predicted']['best']['iteration_s'] / step_s['best']:.2f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _norm_row(job: Job) -> str:
     result = json.loads(_result(job.model, "loopback").read_text())
-    exact = result["speed"].get("data", {}).get("exact")
+    local = "data" if "data" in result["speed"] else "best"
+    exact = result["speed"][local].get("exact")
     single = _result(job.model, "one rank")
     against = json.loads(single.read_text())["speed"]["single"]["alone"] if single.exists() else None
     costs = f"{exact['median'] - 1:+.1%}" if exact else "no norms"

@@ -20,8 +20,8 @@ EXAMPLES = ROOT / "examples"
 
 
 def test_the_two_training_scripts_differ_by_one_line() -> None:
-    scripts = [(EXAMPLES / f"train_{name}.py").read_text().splitlines() for name in ("ddp", "slicewise")]
-    changed = [line for line in difflib.ndiff(*scripts) if line[0] in "+-"]
+    ddp, sliced = ((EXAMPLES / f"train_{name}.py").read_text().splitlines() for name in ("ddp", "slicewise"))
+    changed = [line for line in difflib.ndiff(ddp, sliced) if line[0] in "+-"]
     assert len(changed) == 2
     assert "DistributedDataParallel(model)" in changed[0]
     assert "slicewise.parallelize(model," in changed[1]
