@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.partition.parts import Box, intersect, volume
-from slicewise.partition.route import route
+from slicewise.partition.route import route, route_of
 from tests.property.ranks import boxes_of, cut, deliver, numbered, terms_of
 from tests.property.strategies import Shape, layouts, meshes, shapes
 
@@ -78,3 +78,14 @@ def test_transfers_are_ordered_by_source_then_target(shape: Shape, mesh: Mesh, d
     own = boxes_of(shape, data.draw(layouts(shape, mesh, partial=False)), mesh)
     pairs = [(transfer.source, transfer.target) for transfer in route(own, data.draw(any_boxes(shape, mesh.devices)))]
     assert pairs == sorted(pairs)
+
+
+@given(shapes(), meshes(), st.data())
+def test_a_ranks_own_transfers_are_those_of_the_whole_route(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
+    own = boxes_of(shape, data.draw(layouts(shape, mesh, partial=False)), mesh)
+    summed = [axis for axis in range(len(mesh.axes)) if own == boxes_without(axis, own, mesh)]
+    terms = data.draw(st.sampled_from([None, terms_of(range(mesh.devices), summed, mesh)]))
+    needed = data.draw(any_boxes(shape, mesh.devices))
+    whole = route(own, needed, terms)
+    for rank in range(mesh.devices):
+        assert route_of(rank, own, needed, terms) == [t for t in whole if rank in (t.source, t.target)]

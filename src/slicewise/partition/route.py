@@ -26,15 +26,47 @@ def route(own: Sequence[Box], needed: Sequence[Box], terms: Sequence[int] | None
     receives its needed box once per summand, to be added up.
     """
     terms = terms if terms is not None else [0] * len(own)
-    replicas: dict[tuple[int, Box], list[int]] = defaultdict(list)
-    for rank, held in enumerate(zip(terms, own, strict=True)):
-        replicas[held].append(rank)
+    replicas, turns = _replicas(own, terms)
     transfers = []
     for target, wanted in enumerate(needed):
-        turn = replicas[terms[target], own[target]].index(target)
         for (_, held_box), holders in replicas.items():
             common = intersect(held_box, wanted)
             if common is not None:
-                source = target if target in holders else holders[turn % len(holders)]
-                transfers.append(Transfer(source, target, common))
+                transfers.append(Transfer(_source(target, holders, turns), target, common))
     return sorted(transfers, key=lambda transfer: (transfer.source, transfer.target))
+
+
+def route_of(
+    rank: int, own: Sequence[Box], needed: Sequence[Box], terms: Sequence[int] | None = None
+) -> list[Transfer]:
+    """The transfers of `route` from and to one rank, in the same order, without looking at all pairs."""
+    terms = terms if terms is not None else [0] * len(own)
+    replicas, turns = _replicas(own, terms)
+    alike = replicas[terms[rank], own[rank]]
+    transfers = []
+    for target, wanted in enumerate(needed):
+        common = intersect(own[rank], wanted) if target != rank else None
+        if common is not None and _source(target, alike, turns) == rank:
+            transfers.append(Transfer(rank, target, common))
+    for (_, held_box), holders in replicas.items():
+        common = intersect(held_box, needed[rank])
+        if common is not None:
+            transfers.append(Transfer(_source(rank, holders, turns), rank, common))
+    return sorted(transfers, key=lambda transfer: (transfer.source, transfer.target))
+
+
+def _replicas(own: Sequence[Box], terms: Sequence[int]) -> tuple[dict[tuple[int, Box], list[int]], list[int]]:
+    """The ranks that hold the same, and each rank's place among them."""
+    replicas: dict[tuple[int, Box], list[int]] = defaultdict(list)
+    turns = []
+    for rank, held in enumerate(zip(terms, own, strict=True)):
+        turns.append(len(replicas[held]))
+        replicas[held].append(rank)
+    return replicas, turns
+
+
+def _source(target: int, holders: list[int], turns: list[int]) -> int:
+    """Who of those that hold a box serves `target`: itself, if it can."""
+    turn = turns[target]
+    # a holder's turn is its place among these very holders
+    return target if turn < len(holders) and holders[turn] == target else holders[turn % len(holders)]

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from slicewise.partition.parts import Box, relative, volume
-from slicewise.partition.route import Transfer, route
+from slicewise.partition.route import Transfer, route_of
 from slicewise.runtime.collectives import all_to_all
 
 Slices = tuple[slice, ...]
@@ -40,7 +40,7 @@ class Exchange:
         fill: float = 0.0,
     ) -> "Exchange":
         """From the boxes of all members. `target` may be larger than the needed box: a border to `fill`."""
-        transfers = route(own, needed, terms)
+        transfers = route_of(me, own, needed, terms)
         return cls._of(transfers, own[me], target or needed[me], me, group, len(own), terms is not None, fill)
 
     @classmethod
@@ -54,7 +54,7 @@ class Exchange:
         target: Box | None = None,
     ) -> "Exchange":
         """The transpose: what was received goes back to where it came from and is added there."""
-        back = [Transfer(transfer.target, transfer.source, transfer.box) for transfer in route(own, needed)]
+        back = [Transfer(transfer.target, transfer.source, transfer.box) for transfer in route_of(me, own, needed)]
         back.sort(key=lambda transfer: (transfer.source, transfer.target))
         return cls._of(back, target or needed[me], own[me], me, group, len(own), True, 0.0)
 
