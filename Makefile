@@ -37,11 +37,14 @@ lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
+# Distributed tests bring their own processes; the others share the cores.
 test: lint
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" tests/distributed
+	$(BIN)/python -m pytest -m "not long" -n 2 --ignore tests/distributed
 
 test-long: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests/distributed
+	$(BIN)/python -m pytest -n 2 --ignore tests/distributed
 
 # The captured graphs that ship with the package, made anew from the zoo.
 graphs: $(READY)

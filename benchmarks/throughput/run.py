@@ -29,13 +29,14 @@ class Job:
     batch: int  # over both ranks
     input: str | None = None
     has_norms: bool = True
+    pairs: int = 20  # steps of each contender
 
 
 JOBS = (
     Job(model="alexnet", batch=64, has_norms=False),
-    Job(model="vgg16", batch=8, has_norms=False),
+    Job(model="vgg16", batch=8, has_norms=False, pairs=10),  # steps take long
     Job(model="resnet50", batch=16),
-    Job(model="inception_v3", batch=8),
+    Job(model="inception_v3", batch=8, pairs=10),
     Job(model="densenet121", batch=8),
 )
 VOLUME = Job(model="unet3d", batch=1, input="1x96x96x96")
@@ -43,7 +44,7 @@ VOLUME = Job(model="unet3d", batch=1, input="1x96x96x96")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=20, help="paired steps per job (default: 20)")
+    parser.add_argument("--pairs", type=int, help="paired steps of every job (default: the job's own)")
     parser.add_argument("--only", action="append", help="a network (default: all)")
     parser.add_argument("--links", action="append", choices=LINKS, help="default: all")
     parser.add_argument("--show", action="store_true", help="only print the tables of what was measured before")
@@ -51,31 +52,31 @@ def main() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     if not options.show:
         measure(
-            options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.iterations
+            options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.pairs
         )
     show()
 
 
-def measure(models: Sequence[str], links: Sequence[str], iterations: int) -> None:
+def measure(models: Sequence[str], links: Sequence[str], pairs: int | None) -> None:
     obstacle = why_not()
     for link in links:
         if LINKS[link] is not None and obstacle:
             print(f"{link}: not measured; {obstacle}", file=sys.stderr)
             continue
         cluster = BUILD / f"{_file(link)}.toml"
-        ranks(link, ["-m", "slicewise", "calibrate", "-o", str(cluster)])
+        ranks(link, ["-m", "slicewise", "calibrate", *(["--quick"] if LINKS[link] else []), "-o", str(cluster)])
         for job in (job for job in JOBS if job.model in models):
-            contest(job, link, cluster, iterations)
+            contest(job, link, cluster, pairs)
         if link == "loopback" and VOLUME.model in models:
             plan(VOLUME, cluster, "layerwise", "exact", "best")
-            compete(VOLUME, link, ["best"], "one", iterations)
+            compete(VOLUME, link, ["best"], "one", pairs)
         if link == "loopback":
-            for job in (job for job in JOBS if job.model in ("alexnet", "resnet50", "densenet121")):
+            for job in (job for job in JOBS if job.model in ("alexnet", "densenet121")):
                 if job.model in models:
-                    alone(job, iterations)
+                    alone(job, pairs)
 
 
-def contest(job: Job, link: str, cluster: Path, iterations: int) -> None:
+def contest(job: Job, link: str, cluster: Path, pairs: int | None) -> None:
     """The data plan, the best plan where that is another, and, on loopback, the cost of exact batch norms."""
     plan(job, cluster, "data", "local", "data")
     plan(job, cluster, "layerwise", "local", "best")
@@ -83,14 +84,14 @@ def contest(job: Job, link: str, cluster: Path, iterations: int) -> None:
     if job.has_norms and link == "loopback":
         plan(job, cluster, "data", "exact", "exact")
         names.append("exact")
-    compete(job, link, names, "ddp and fsdp", iterations)
+    compete(job, link, names, "ddp and fsdp", pairs)
 
 
-def alone(job: Job, iterations: int) -> None:
+def alone(job: Job, pairs: int | None) -> None:
     """One rank under a plan, which slices nothing, against the plain model."""
     half = Job(model=job.model, batch=job.batch // 2, input=job.input)
     plan(half, BUILD / "loopback.toml", "data", "local", "single", devices=1)
-    compete(half, "one rank", ["single"], "alone", iterations)
+    compete(half, "one rank", ["single"], "alone", pairs)
 
 
 def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devices: int = 2) -> None:
@@ -103,11 +104,11 @@ def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devi
     subprocess.run([sys.executable, "-m", "slicewise", *command], check=True, stdout=subprocess.DEVNULL)
 
 
-def compete(job: Job, link: str, plans: Sequence[str], against: str, iterations: int) -> None:
+def compete(job: Job, link: str, plans: Sequence[str], against: str, pairs: int | None) -> None:
     sized = ["--input", job.input] if job.input else []
     program = [
         *("-m", "benchmarks.throughput.contest", job.model, *sized, "--batch", str(job.batch)),
-        *("--iterations", str(iterations), "--against", against, "-o", str(_result(job.model, link))),
+        *("--iterations", str(pairs or job.pairs), "--against", against, "-o", str(_result(job.model, link))),
     ]
     for name in plans:
         program += ["--plan", str(_folder(job) / f"{name}.json")]

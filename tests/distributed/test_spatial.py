@@ -43,12 +43,10 @@ def test_resnet50_cut_by_height_and_width_over_four_ranks_equals_one_device(quar
     check(quartet.run(_differences, "resnet50", 4, ["HW"]))
 
 
-def test_inception_v3_cut_by_height_or_width_equals_one_device(pair: World) -> None:
-    check(pair.run(_differences, "inception_v3", 2, ["H", "W"]))
-
-
-def test_densenet121_cut_by_height_or_width_equals_one_device(pair: World) -> None:
-    check(pair.run(_differences, "densenet121", 2, ["H", "W"]))
+@pytest.mark.parametrize("cut", ["H", pytest.param("W", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["inception_v3", "densenet121"])
+def test_networks_of_branches_cut_by_height_or_width_equal_one_device(name: str, cut: str, pair: World) -> None:
+    check(pair.run(_differences, name, 2, [cut]))
 
 
 def test_unet3d_cut_by_depth_height_or_width_equals_one_device(pair: World) -> None:
