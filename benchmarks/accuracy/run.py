@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import platform
-import socket
 import sys
 import tempfile
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from torch.multiprocessing.spawn import spawn
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.digits import Curve, train
+from slicewise.runtime.launch import free_port
 
 RANKS = 2
 STRATEGIES = ("one device", "data", "mixed")
@@ -46,7 +46,7 @@ def curve(strategy: str, epochs: int, dtype: str) -> Curve:
         return train(strategy, epochs, DTYPES[dtype])
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "curve.json"
-        spawn(_rank, (_free_port(), strategy, epochs, dtype, str(result)), nprocs=RANKS)
+        spawn(_rank, (free_port(), strategy, epochs, dtype, str(result)), nprocs=RANKS)
         return Curve(**json.loads(result.read_text()))
 
 
@@ -58,13 +58,6 @@ def _rank(rank: int, port: int, strategy: str, epochs: int, dtype: str, result: 
     if rank == 0:
         Path(result).write_text(json.dumps(asdict(trained)))
     dist.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import platform
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.throughput.hosts import hosts, why_not
-from slicewise.runtime.launch import MALLOC_TUNABLES
+from slicewise.runtime.launch import MALLOC_TUNABLES, free_port
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000, "500 Mb/s": 500}
 BUILD = Path("build/throughput")
@@ -51,9 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     if not options.show:
-        measure(
-            options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.pairs
-        )
+        measure(options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.pairs)
     show()
 
 
@@ -123,7 +120,7 @@ def ranks(link: str, program: Sequence[str]) -> None:
     """Run `python PROGRAM` as two ranks that reach each other over `link`, or as one."""
     os.environ |= {"GLIBC_TUNABLES": MALLOC_TUNABLES, "OMP_NUM_THREADS": "1"}
     print(f"+ [{link}] python", *program, file=sys.stderr)
-    with hosts(LINKS.get(link), _port()) as places:
+    with hosts(LINKS.get(link), free_port()) as places:
         chosen = places[:1] if link == "one rank" else places
         logs = [BUILD / f"rank{number}.log" for number in range(len(chosen))]
         started = [
@@ -221,13 +218,6 @@ def _folder(job: Job) -> Path:
 
 def _result(model: str, link: str) -> Path:
     return BUILD / model / f"{_file(link)}.result"
-
-
-def _port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -423,7 +423,7 @@ def _refusals() -> None:
     loss = F.cross_entropy
     with pytest.raises(PlanError, match="this plan slices layers and has no pipeline"):
         pipeline(model, replace(plan, pipeline=None), loss=loss, graph=graph)
-    with pytest.raises(PlanError, match="the plan has 4 stages, this world has 2 ranks; start 4 ranks"):
+    with pytest.raises(PlanError, match="the plan is for 4 devices, this world has 2 ranks; start 4 ranks"):
         pipeline(model, _made("vgg", 4, "1f1b")[2], loss=loss, graph=graph)
     with pytest.raises(PlanError, match=r"of shape .*; this model has none of that name"):
         pipeline(nn.Linear(2, 2), plan, loss=loss, graph=graph)

@@ -2,7 +2,6 @@
 
 import multiprocessing as mp
 import os
-import socket
 import time
 import traceback
 import warnings
@@ -10,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
+
+from slicewise.runtime.launch import free_port
 
 TIMEOUT_S = 120
 GRACE_S = 3
@@ -24,7 +25,7 @@ class World:
     def __init__(self, ranks: int) -> None:
         context = mp.get_context("forkserver")
         context.set_forkserver_preload(["torch.distributed.tensor"])  # imported once for all ranks of all worlds
-        port = _free_port()
+        port = free_port()
         self.ranks = ranks
         self.broken = False  # some rank hangs: start another world
         self._pipes: list[Connection] = []
@@ -92,10 +93,3 @@ def _serve(rank: int, ranks: int, port: int, pipe: Connection) -> None:
         except BaseException:
             pipe.send((True, traceback.format_exc()))
     dist.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -26,7 +26,7 @@ def inside_a_rank() -> bool:
 def launch(arguments: Sequence[str], ranks: int) -> int:
     """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no."""
     with tempfile.TemporaryDirectory() as folder:
-        port = _port()
+        port = free_port()
         processes = [_start(arguments, rank, ranks, port, Path(folder)) for rank in range(ranks)]
         # ended from outside: take the ranks along
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -95,7 +95,8 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def _port() -> int:
+def free_port() -> int:
+    """One that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

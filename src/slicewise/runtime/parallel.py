@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.errors import GraphError, PlanError
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
@@ -33,24 +32,14 @@ def parallelize(
     has parameters or buffers of its own, or else by the module's `reset_parameters`.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
-    if not dist.is_initialized():
-        raise PlanError("no process group; start the script with torchrun and call init_process_group first")
     if chosen.pipeline is not None:
         raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")
-    if dist.get_world_size() != chosen.devices:
-        raise PlanError(
-            f"the plan is for {chosen.devices} devices, this world has {dist.get_world_size()} ranks; "
-            f"start {chosen.devices} ranks, or plan again with --devices {dist.get_world_size()}"
-        )
-    layers = chosen.sized(graph or load_graph(chosen.model, chosen.input_shape))
-    mesh = Mesh(tuple(Axis(name, size, 0) for name, size in chosen.axes.items()))
-    chosen.check(layers, mesh)
-    check_weights(model, layers)
+    layers = matched(model, chosen, graph)
     return SlicedModule(
         model,
         layers,
         chosen.slicings,
-        mesh,
+        chosen.mesh,
         seed=seed,
         recompute=chosen.training.recompute,
         initialize=initialize,
@@ -58,13 +47,23 @@ def parallelize(
     )
 
 
-def check_weights(model: nn.Module, graph: LayerGraph) -> None:
-    """Refuse a model that is not the plan's network."""
+def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> LayerGraph:
+    """The plan's network, sized for it; refused before any work where world, network or weights are not the plan's."""
+    if not dist.is_initialized():
+        raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+    if dist.get_world_size() != plan.devices:
+        raise PlanError(
+            f"the plan is for {plan.devices} devices, this world has {dist.get_world_size()} ranks; "
+            f"start {plan.devices} ranks, or plan again with --devices {dist.get_world_size()}"
+        )
+    layers = plan.sized(graph or load_graph(plan.model, plan.input_shape))
+    plan.check(layers, plan.mesh)
     held = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    for weight in graph.weights:
+    for weight in layers.weights:
         if held.get(weight.name) != weight.shape:
             has = f"has {held[weight.name]}" if weight.name in held else "has none of that name"
             raise PlanError(f"the plan's network has {weight.name} of shape {weight.shape}; this model {has}")
+    return layers
 
 
 def _resized(model: nn.Module, graph: LayerGraph, plan: Plan) -> Callable[[Shapes], LayerGraph]:

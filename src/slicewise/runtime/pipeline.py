@@ -14,10 +14,9 @@ from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from slicewise.errors import PlanError
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
 from slicewise.plans import Plan
 from slicewise.runtime.initial import Initialize
-from slicewise.runtime.parallel import check_weights
+from slicewise.runtime.parallel import matched
 from slicewise.runtime.stage import Stage
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -42,16 +41,7 @@ def pipeline(
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     if chosen.pipeline is None:
         raise PlanError("this plan slices layers and has no pipeline; use slicewise.parallelize(model, plan)")
-    if not dist.is_initialized():
-        raise PlanError("no process group; start the script with torchrun and call init_process_group first")
-    if dist.get_world_size() != chosen.devices:
-        raise PlanError(
-            f"the plan has {chosen.devices} stages, this world has {dist.get_world_size()} ranks; "
-            f"start {chosen.devices} ranks, or plan again with --devices {dist.get_world_size()}"
-        )
-    layers = chosen.sized(graph or load_graph(chosen.model, chosen.input_shape))
-    chosen.check(layers, chosen.mesh)
-    check_weights(model, layers)
+    layers = matched(model, chosen, graph)
     return Pipeline(model, layers, chosen, loss, seed=seed, initialize=initialize)
 
 

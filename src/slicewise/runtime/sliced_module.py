@@ -199,13 +199,13 @@ class SlicedModule(Names):
         """Compiled when inputs of these shapes and layouts are first seen."""
         given = tuple((tuple(x.shape), _layout(x) if isinstance(x, DTensor) else None) for x in inputs)
         if given not in self._programs:
-            layouts = {
+            lie = {
                 layer.name: layout
                 for layer, (_, layout) in zip(self._graph.inputs, given, strict=True)
                 if layout is not None
             }
             self._programs[given] = Program(
-                self._sized(given), self._slicings, self._context, given=layouts, recompute=self._recompute
+                self._sized(given), self._slicings, self._context, given=lie, recompute=self._recompute
             )
         return self._programs[given]
 
