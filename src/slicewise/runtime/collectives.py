@@ -1,7 +1,7 @@
 """The collectives that layers wait for, under the names of the installed torch.
 
-On CPUs a thread of the backend does the work, and whoever waits for it sleeps. A core that sleeps takes longer to wake
-up than a small message to arrive (3 ms against 1.5 ms on a virtual machine), so waiting for those starts with asking.
+On CPUs a thread of the backend does the work, and whoever waits for it sleeps. A core that sleeps may take longer to
+wake up than a small message to arrive, on virtual machines above all, so waiting for those starts with asking.
 """
 
 import os
