@@ -1,10 +1,11 @@
 """Small networks and machines, put together by hand: what most tests need, without torch."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.cost.schedules import StageCost
 from slicewise.graph.dims import Dim, space_letters
 from slicewise.graph.layer import Kind, Layer, Weight
 from slicewise.graph.layer_graph import LayerGraph
@@ -38,6 +39,21 @@ def machine(*sizes: int, ports: int = 1, collectives: Mapping[str, Link] | None 
             for level, size in enumerate(sizes)
         ),
         **fields,
+    )
+
+
+def stage_cost(
+    *, forward_s: float, backward_s: float, output_s: float, gradient_s: float | None, **bytes_: int
+) -> StageCost:
+    """A pipeline's stage; bytes that are not given are none."""
+    names = [field.name for field in fields(StageCost) if field.name.endswith("_bytes")]
+    return StageCost(
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=0.0,
+        output_s=output_s,
+        gradient_s=gradient_s,
+        **dict.fromkeys(names, 0) | bytes_,
     )
 
 

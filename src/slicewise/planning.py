@@ -165,16 +165,9 @@ def pipeline_plan(
     stages = made.pipeline.stage_costs(made.positions)
     layers = model.graph.layers
     starts, stops = (0, *(cut + 1 for cut in made.positions)), (*(cut + 1 for cut in made.positions), len(layers))
-    return Plan(
-        model=model.graph.name,
-        cluster=model.cluster.name,
-        devices=model.cluster.devices,
-        batch=model.graph.batch,
-        training=model.training,
-        input_shape=model.graph.inputs[0].shape[1:],
-        axes={axis.name: axis.size for axis in model.cluster.mesh.axes},
+    return _plan(
+        model,
         slicings={layer.name: (None,) * len(model.cluster.mesh.axes) for layer in layers},
-        kinds={layer.name: layer.kind.value for layer in layers},
         costs=_layer_costs(made.pipeline, stages, made.positions),
         predicted=made.predicted,
         pipeline=Pipeline(
@@ -287,22 +280,30 @@ def describe(
     baselines: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Plan:
     """A plan file's content for given slicings."""
-    mesh = model.cluster.mesh
-    return Plan(
-        model=model.graph.name,
-        cluster=model.cluster.name,
-        devices=model.cluster.devices,
-        batch=model.graph.batch,
-        training=model.training,
-        cost_model=model.name,
-        input_shape=model.graph.inputs[0].shape[1:],
-        axes={axis.name: axis.size for axis in mesh.axes},
+    return _plan(
+        model,
         slicings={layer.name: slicings[layer.name] for layer in model.graph},
-        kinds={layer.name: layer.kind.value for layer in model.graph},
         costs={name: cost.to_dict() for name, cost in model.plan_costs(slicings).items()},
         predicted=predicted(model, slicings),
         baselines=baselines or {},
         certificate=certificate or {},
+    )
+
+
+def _plan(model: CostModel, **fields: Any) -> Plan:
+    """A plan for what the model prices: network, machine, batch and training."""
+    graph, cluster = model.graph, model.cluster
+    return Plan(
+        model=graph.name,
+        cluster=cluster.name,
+        devices=cluster.devices,
+        batch=graph.batch,
+        training=model.training,
+        cost_model=model.name,
+        input_shape=graph.inputs[0].shape[1:],
+        axes={axis.name: axis.size for axis in cluster.mesh.axes},
+        kinds={layer.name: layer.kind.value for layer in graph},
+        **fields,
     )
 
 

@@ -17,7 +17,7 @@ from torch.distributed.pipelining import PipelineStage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from slicewise.cluster.cluster import load_cluster
-from slicewise.cost.schedules import StageCost, simulate
+from slicewise.cost.schedules import simulate
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, PlanError
 from slicewise.graph.capture import capture
@@ -29,7 +29,7 @@ from slicewise.plans import Plan
 from slicewise.runtime.memory import peak_bytes
 from slicewise.runtime.pipeline import _SCHEDULES, Pipeline, pipeline
 from slicewise.validate.numerics import check_numerics
-from tests.builders import machine
+from tests.builders import machine, stage_cost
 from tests.distributed.world import World
 
 TOLERANCE = 1e-10
@@ -488,19 +488,7 @@ def _turns(schedule: str) -> tuple[list[list[str]], list[list[str]]]:
     runner.step(*([x] if rank == 0 else []), target=x if rank == ranks - 1 else None, return_outputs=False)
     every: list[list[str]] = [[]] * ranks
     dist.all_gather_object(every, module.taken)
-    costs = StageCost(
-        forward_s=1.0,
-        backward_s=2.0,
-        update_s=0.0,
-        output_s=0.1,
-        gradient_s=0.1,
-        weight_bytes=0,
-        kept_bytes=0,
-        received_bytes=0,
-        sent_bytes=0,
-        returned_bytes=0,
-        transient_bytes=0,
-    )
+    costs = stage_cost(forward_s=1.0, backward_s=2.0, output_s=0.1, gradient_s=0.1)
     timeline = simulate([costs] * ranks, schedule, count)
     return every, [[turn.name for turn in timeline.turns if turn.stage == number] for number in range(ranks)]
 

@@ -35,7 +35,7 @@ NARROW = ((2,) * 2, (4,) * 2, (8,) * 3, (8,) * 3, (8,) * 3)
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "alexnet": (partial(AlexNet, classes=5, dropout=0.0, width=4, hidden=32), (3, 128, 128), 4),
     "alexnet_optcnn": (partial(AlexNet, classes=5, dropout=0.0, width=4, hidden=32, pool_padding=1), (3, 96, 96), 4),
-    "cosmoflow": (partial(CosmoFlow, width=2, hidden=32), (4, 128, 128, 128), 1),
+    "cosmoflow": (partial(CosmoFlow, inputs=1, width=2, hidden=32), (1, 256, 256, 256), 1),
     "densenet121": (partial(DenseNet, classes=5, growth=4), (3, 64, 64), 4),
     "inception_v3": (partial(InceptionV3, classes=5, dropout=0.0), (3, 107, 107), 4),
     "lenet5": (LeNet5, (1, 32, 32), 4),

@@ -12,7 +12,7 @@ from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts
 from slicewise.search.pipeline import balanced, divisors
-from tests.builders import machine
+from tests.builders import machine, stage_cost
 from tests.property.strategies import graphs
 
 
@@ -63,18 +63,11 @@ def pipelines(draw: st.DrawFn) -> list[StageCost]:
     for number in range(count):
         last = number == count - 1
         stages.append(
-            StageCost(
+            stage_cost(
                 forward_s=draw(seconds),
                 backward_s=draw(seconds),
-                update_s=0.0,
                 output_s=links[number - 1] if number else 0.0,
                 gradient_s=links[number] if not last and returns[number] else None,
-                weight_bytes=0,
-                kept_bytes=0,
-                received_bytes=0,
-                sent_bytes=0,
-                returned_bytes=0,
-                transient_bytes=0,
             )
         )
     return stages

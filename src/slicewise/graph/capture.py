@@ -49,7 +49,7 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
     for probe in _PROBES:
         given_probe, named_probe = _probed((given, named), batch, probe)
         program = _export(model, given_probe, named_probe, name)
-        tracer = Tracer(program, batch=probe, trained=_trained(model), names=_first_names(model))
+        tracer = Tracer(program, batch=probe, trained=_trained(model), names=first_names(model))
         try:
             layers = with_forks(with_shared_weights(pairwise_concats(alive(tracer.layers()))))
             break
@@ -107,7 +107,7 @@ def _trained(model: nn.Module) -> set[str]:
     return {weight for weight, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def _first_names(model: nn.Module) -> dict[str, str]:
+def first_names(model: nn.Module) -> dict[str, str]:
     """Every name of a parameter or buffer -> the one that named_parameters() and named_buffers() give it."""
     first: dict[int, str] = {}
     names = {}

@@ -59,10 +59,9 @@ def _mean(x: DTensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
 def _pointwise_loss(loss: Callable[..., Tensor], x: DTensor, target: Tensor, *args: Any, **named: Any) -> Any:
     """One value per item; `reduction` is given by name, as everybody does."""
     reduction = named.pop("reduction", "mean")
-    values = loss(_local(x), _local_like(target, x), *args, **named, reduction="none")
-    each = sliced_tensor(values, x.device_mesh, x.placements, tuple(x.shape))
+    values = loss(x.to_local(), _part(target), *args, **named, reduction="none")
     if reduction == "none":
-        return each
+        return sliced_tensor(values, x.device_mesh, x.placements, tuple(x.shape))
     count = {"sum": 1, "mean": x.numel(), "batchmean": x.shape[0]}[reduction]
     return _total(values.sum(), x) / count
 
@@ -79,13 +78,13 @@ def _class_loss(
 ) -> Any:
     """Cross-entropy and negative log-likelihood: a mean divides by what was not ignored, weighted."""
     whole = as_sliced(x.redistribute(placements=[Replicate() if p == Shard(1) else p for p in x.placements]))
-    mine = _local_like(target, whole)
+    mine = _part(target)
     with_classes = mine.is_floating_point()  # probabilities of classes
     if with_classes:
-        values = loss(_local(whole), mine, weight, reduction="none", **named)
+        values = loss(whole.to_local(), mine, weight, reduction="none", **named)
         items = torch.tensor(whole.numel() // whole.shape[1], dtype=values.dtype, device=values.device)
     else:
-        values = loss(_local(whole), mine, weight, ignore_index=ignore_index, reduction="none", **named)
+        values = loss(whole.to_local(), mine, weight, ignore_index=ignore_index, reduction="none", **named)
         counted = (mine != ignore_index).to(values.dtype)
         if weight is not None:
             counted = counted * weight[mine.clamp(0, len(weight) - 1)]
@@ -105,11 +104,7 @@ def _total(mine: Tensor, x: DTensor) -> SlicedTensor:
     return as_sliced(summed.redistribute(placements=[Replicate()] * len(placements)))
 
 
-def _local(x: DTensor) -> Tensor:
-    return x.to_local()
-
-
-def _local_like(target: Tensor, x: DTensor) -> Tensor:
+def _part(target: Tensor) -> Tensor:
     """This rank's part of a target: a DTensor as `net.shard` makes it, or the part itself."""
     return target.to_local() if isinstance(target, DTensor) else target
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
+from slicewise.graph.capture import first_names
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts, held_names
 from slicewise.runtime.devices import rank_device
@@ -95,14 +96,14 @@ class Stage(Names):
             *(_names_of(self._whole, self._positions, n) for n in range(len(self._positions) + 1) if n != self._number)
         )
         parameters = dict(model.named_parameters(remove_duplicate=False))
-        aliases = _aliases(model)
+        first = first_names(model)
         kept = set(model.state_dict())
         for name, value in initial_values(model, device, initialize, seed):
             if not (name in mine or (self._number == 0 and name not in others)):
                 continue
             held = value.clone()
             tensor = nn.Parameter(held, parameters[name].requires_grad) if name in parameters else held
-            for alias in aliases[name]:
+            for alias in (alias for alias, own in first.items() if own == name):
                 self.register(alias, tensor, persistent=alias in kept)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -114,13 +115,3 @@ def _names_of(graph: LayerGraph, positions: Sequence[int], number: int) -> set[s
     stop = positions[number] + 1 if number < len(positions) else len(graph)
     names = {name for layer in graph.layers[start:stop] for name in held_names(layer)}
     return names | {name.replace("running_mean", "num_batches_tracked") for name in names}
-
-
-def _aliases(model: nn.Module) -> dict[str, list[str]]:
-    """First name of each parameter and buffer -> all names under which the model has it."""
-    first: dict[int, str] = {}
-    names: dict[str, list[str]] = {}
-    for held in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
-        for name, tensor in held:
-            names.setdefault(first.setdefault(id(tensor), name), []).append(name)
-    return names

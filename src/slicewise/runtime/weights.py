@@ -18,6 +18,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 
 from slicewise.errors import PlanError
+from slicewise.graph.capture import first_names
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
@@ -49,7 +50,8 @@ class Weights:
         self.buffers: dict[str, Tensor] = {}
         self.leaves: dict[str, Tensor] = {}  # what forward uses: local, requiring gradients
         self.local_buffers: dict[str, Tensor] = {}
-        self.other_names = _other_names(model)
+        # further names of what a model has under several -> the first
+        self.other_names = {name: first for name, first in first_names(model).items() if name != first}
         self.disagree = False  # ranks have kept running statistics of their own since they last agreed
         self._local_statistics = dict(_local_statistics(graph, slicings))
         self._layouts = {name: layout for name, (_, layout, _) in weight_layouts(graph, slicings).items()}
@@ -137,16 +139,6 @@ def placements(layout: Layout) -> tuple[TorchPlacement, ...]:
 def _local(facade: Tensor) -> Tensor:
     local: Tensor = facade._local_tensor  # type: ignore[attr-defined]
     return local
-
-
-def _other_names(model: nn.Module) -> dict[str, str]:
-    """Further names of parameters and buffers that a model has under several -> the first."""
-    first: dict[int, str] = {}
-    names = {}
-    for held in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
-        for name, tensor in held:
-            names[name] = first.setdefault(id(tensor), name)
-    return {name: own for name, own in names.items() if name != own}
 
 
 def _statistics(graph: LayerGraph) -> Iterator[tuple[Any, tuple[str, str]]]:

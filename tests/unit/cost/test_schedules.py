@@ -1,13 +1,13 @@
 import pytest
 
 from slicewise.cost.schedules import SCHEDULES, StageCost, Timeline, in_flight, simulate
+from tests.builders import stage_cost
 
 
 def stage(forward_s: float = 1.0, backward_s: float = 2.0, link_s: float = 0.0, returns: bool = True) -> StageCost:
-    return StageCost(
+    return stage_cost(
         forward_s=forward_s,
         backward_s=backward_s,
-        update_s=0.0,
         output_s=link_s,
         gradient_s=link_s if returns else None,
         weight_bytes=100,
