@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from slicewise.cluster.cluster import load_cluster
     from slicewise.cost.training import Training
     from slicewise.errors import SlicewiseError
+    from slicewise.explaining.decisions import explain
+    from slicewise.explaining.differences import compare
+    from slicewise.explaining.what_if import what_if
     from slicewise.graph.capture import capture
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.graph.sources import load_graph
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
+    from slicewise.strategies.projecting import oracle
 
 __version__ = version.VERSION
 
@@ -33,12 +37,16 @@ _HOMES = {
     "SlicewiseError": "slicewise.errors",
     "Training": "slicewise.cost.training",
     "capture": "slicewise.graph.capture",
+    "compare": "slicewise.explaining.differences",
     "data_loader": "slicewise.runtime.sampling",
+    "explain": "slicewise.explaining.decisions",
     "load_cluster": "slicewise.cluster.cluster",
     "load_graph": "slicewise.graph.sources",
+    "oracle": "slicewise.strategies.projecting",
     "parallelize": "slicewise.runtime.parallel",
     "pipeline": "slicewise.runtime.pipeline",
     "plan": "slicewise.planning",
+    "what_if": "slicewise.explaining.what_if",
 }
 
 __all__ = [
@@ -48,12 +56,16 @@ __all__ = [
     "Training",
     "__version__",
     "capture",
+    "compare",
     "data_loader",
+    "explain",
     "load_cluster",
     "load_graph",
+    "oracle",
     "parallelize",
     "pipeline",
     "plan",
+    "what_if",
 ]
 
 

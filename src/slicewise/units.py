@@ -1,5 +1,7 @@
 """Numbers as people read them: 12.8 MB, 3.4 ms."""
 
+import re
+
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SCALE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -22,6 +24,25 @@ def amount(value: float, unit: str) -> str:
         if abs(value) >= scale:
             return f"{_three_digits(value / scale)} {prefix}{unit}"
     return f"{_three_digits(value)} {unit}"
+
+
+def parse_amount(text: str) -> float:
+    """`parse_amount('8GiB') == 8 * 1024**3`, `parse_amount('16 GB') == 16e9`; ValueError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match:
+        raise ValueError(text)
+    number, prefix, binary = match.groups()
+    scale: float = (1024 if binary else 1000) ** " kMGT".index(prefix or " ")
+    return float(number) * scale
+
+
+def parse_seconds(text: str) -> float:
+    """`parse_seconds('5us') == 5e-6`; ValueError for anything else."""
+    for unit, name in reversed(_TIME):
+        number = text.strip().removesuffix(name)
+        if number != text.strip() and not number.endswith(("m", "u", "n")):
+            return float(number) * unit
+    raise ValueError(text)
 
 
 def _three_digits(value: float) -> str:

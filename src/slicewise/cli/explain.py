@@ -1,48 +1,95 @@
-"""`slicewise explain PLAN`: what each layer's slicing is worth, as the file has it now."""
+"""`slicewise explain PLAN [OTHER]`: why each layer is sliced as it is, as the file has it now."""
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, print_json
+from slicewise.cli.options import add_json, patient, print_json, progress
 
-HELP = "show what each layer's slicing costs and saves against data parallelism"
+if TYPE_CHECKING:
+    from slicewise.plans import Plan
+
+HELP = "say why each layer is sliced as it is, what two plans differ in, or what would change a plan"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", type=Path, help="a plan file, edited or not")
+    parser.add_argument("other", type=Path, nargs="?", help="another plan: what differs, and what it is worth")
+    parser.add_argument("--layer", metavar="NAME", help="one layer alone, term by term")
     parser.add_argument(
         "--per-layer", action="store_true", help="a row for every layer, not for stretches sliced alike"
     )
+    parser.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help="plan again with inter.bandwidth=2x, intra.latency=10us, batch=64, devices=8, memory=8GiB, dtype=bf16, "
+        "optimizer=adam or batchnorm=local; several, separated by commas or given again",
+    )
+    parser.add_argument("-o", "--output", type=Path, help="write the plan of --what-if here")
     add_json(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.cluster.cluster import load_cluster
-    from slicewise.explaining import explain
-    from slicewise.graph.sources import load_graph
-    from slicewise.planning import model_of
+    from slicewise.errors import RequestError
     from slicewise.plans import Plan
 
     plan = Plan.load(options.plan)
-    cluster = load_cluster(plan.cluster).with_devices(plan.devices)
-    graph = load_graph(plan.model, plan.input_shape)
-    plan.check(plan.sized(graph), cluster.mesh)
-    explanation = explain(model_of(plan, graph, cluster), plan.slicings, per_layer=options.per_layer)
-    if options.json:
-        print_json(
-            {
-                "reference": explanation.reference,
-                "reason": explanation.reason,
-                "saved_s": explanation.total.saved_s,
-                "stretches": [
-                    {**asdict(row), "saved_s": row.saved_s, "saved_bytes": row.saved_bytes}
-                    for row in explanation.stretches
-                ],
-            }
-        )
-    else:
-        from slicewise.report.terminal import show_explanation
+    changes = [change for text in options.what_if for change in text.split(",") if change.strip()]
+    asked = {
+        "another plan": options.other is not None,
+        "--layer": options.layer is not None,
+        "--per-layer": options.per_layer,
+        "--what-if": bool(changes),
+    }
+    given = [name for name, is_given in asked.items() if is_given]
+    if len(given) > 1:
+        raise RequestError(f"{' and '.join(given)} are different questions; ask one at a time")
+    if options.output and not changes:
+        raise RequestError("-o writes the plan of --what-if; give one")
+    if options.output and not options.output.parent.is_dir():
+        raise RequestError(f"cannot write {options.output}: {options.output.parent} is not a folder")
+    if options.other:
+        return _compare(plan, Plan.load(options.other), options.json)
+    if changes:
+        return _what_if(plan, changes, options)
+    from slicewise.explaining.decisions import explain
 
-        show_explanation(plan, explanation)
+    explanation = explain(plan, layer=options.layer, per_layer=options.per_layer)
+    if options.json:
+        print_json(explanation.to_dict())
+    else:
+        from slicewise.report.explanations import show_explanation
+
+        show_explanation(explanation)
+    return 0
+
+
+def _compare(plan: "Plan", other: "Plan", as_json: bool) -> int:
+    from slicewise.explaining.differences import compare
+
+    comparison = compare(plan, other)
+    if as_json:
+        print_json(comparison.to_dict())
+    else:
+        from slicewise.report.explanations import show_comparison
+
+        show_comparison(comparison)
+    return 0
+
+
+def _what_if(plan: "Plan", changes: list[str], options: argparse.Namespace) -> int:
+    from slicewise.explaining.what_if import what_if
+
+    answer = what_if(plan, changes, progress=patient(progress))
+    if options.output:
+        answer.after.save(options.output)
+        progress(f"wrote {options.output}")
+    if options.json:
+        print_json(answer.to_dict())
+    else:
+        from slicewise.report.explanations import show_what_if
+
+        show_what_if(answer)
     return 0

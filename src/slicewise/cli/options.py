@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from slicewise.units import parse_amount
+
 if TYPE_CHECKING:
     from slicewise.cost.training import Training
 
@@ -43,12 +45,10 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def size(text: str) -> float:
     """`8GiB`, `16GB`, `500MB`, or bytes."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
-    if not match:
-        raise argparse.ArgumentTypeError(f"must look like 8GiB, 16GB or a number of bytes (got {text!r})")
-    number, prefix, binary = match.groups()
-    scale: float = (1024 if binary else 1000) ** " kMGT".index(prefix or " ")
-    return float(number) * scale
+    try:
+        return parse_amount(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must look like 8GiB, 16GB or a number of bytes (got {text!r})") from None
 
 
 def share(text: str) -> float:
@@ -70,7 +70,7 @@ def duration(text: str) -> float:
     return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
 
 
-def add_training(parser: argparse.ArgumentParser) -> None:
+def add_training(parser: argparse.ArgumentParser, batchnorm: str = "exact") -> None:
     group = parser.add_argument_group("training")
     group.add_argument("--dtype", default="fp32", help="fp32 (default), tf32, bf16 or fp16, where the device has it")
     group.add_argument("--optimizer", default="sgd", help="sgd (default), momentum or adam: what it keeps per weight")
@@ -78,7 +78,9 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         "--recompute", action="store_true", help="compute cheap layers again in backward and keep less memory"
     )
     group.add_argument(
-        "--batchnorm", default="exact", help="exact (default): statistics of the whole batch; local: as DDP has them"
+        "--batchnorm",
+        default=batchnorm,
+        help=f"exact: statistics of the whole batch; local: as DDP has them (default: {batchnorm})",
     )
 
 

@@ -47,6 +47,15 @@ class Cost:
         terms = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         return Cost(**terms | {"transient_bytes": max(self.transient_bytes, other.transient_bytes)})
 
+    def times(self, count: int) -> "Cost":
+        """Of so many layers that cost the same."""
+        terms = {f.name: count * getattr(self, f.name) for f in fields(self)}
+        return Cost(**terms | {"transient_bytes": self.transient_bytes})
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        """What this costs more, term by term."""
+        return Cost(**{f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self)})
+
     def to_dict(self) -> dict[str, float | int]:
         """The names of the JSON: one number per term, totals included."""
         return {

@@ -81,7 +81,7 @@ class CostModel:
         halo_s = halo_seconds(layer, choices, self.network, item_bytes) if layer.windows else zero
         return LayerSeconds(
             forward_s=self.compute.forward_s(layer, part),
-            backward_s=self.compute.backward_s(layer, part, self._passes(layer)) if trains else zero,
+            backward_s=self.compute.backward_s(layer, part, self.passes(layer)) if trains else zero,
             update_s=self.compute.update_s(layer, part),
             halo_s=self._exchanges(layer) * halo_s,
             reduce_s=self._reduce_s(layer, choices, trains) if layer.statistics else zero,
@@ -97,6 +97,15 @@ class CostModel:
         seconds = self._moves(producer.shape, given.value, wanted.value)
         if self.returns_gradient(consumer, slot):
             seconds = seconds + self._moves(producer.shape, wanted.gradient, given.gradient).T
+        return seconds
+
+    def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+        """The diagonal of `edge_seconds`: row by row the same edge between two choices, most of them at rest."""
+        producer = self.graph[consumer.inputs[slot]]
+        given, wanted = output_port(producer, before), input_port(consumer, slot, after)
+        seconds = self._paired_moves(producer.shape, given.value, wanted.value)
+        if self.returns_gradient(consumer, slot):
+            seconds = seconds + self._paired_moves(producer.shape, wanted.gradient, given.gradient)
         return seconds
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
@@ -127,8 +136,8 @@ class CostModel:
         items = move_items(producer.shape, source.output, target.inputs[slot], mesh)
         if self.returns_gradient(consumer, slot):
             items += move_items(producer.shape, target.input_gradients[slot], source.output_gradient, mesh)
-        seconds = self.edge_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
-        return Cost(transfer_s=float(seconds[0, 0]), transfer_bytes=items * self.training.item_bytes)
+        seconds = self.pair_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
+        return Cost(transfer_s=float(seconds[0]), transfer_bytes=items * self.training.item_bytes)
 
     def plan_costs(self, slicings: Mapping[str, Slicing]) -> dict[str, Cost]:
         """Per layer, with the edges into it. Equal layers with equal slicings around them are priced once."""
@@ -161,7 +170,7 @@ class CostModel:
         """Borders are borrowed of the first input, and their gradients given back."""
         return 1 + (bool(layer.inputs) and self.returns_gradient(layer, 0))
 
-    def _passes(self, layer: Layer) -> int:
+    def passes(self, layer: Layer) -> int:
         """A product has a gradient to compute for what it reads and one for its factor; other layers make one pass."""
         if layer.kind not in PRODUCTS:
             return 1
@@ -175,6 +184,13 @@ class CostModel:
         if target_index is not None:
             seconds = seconds[:, target_index]
         return seconds if source_index is None else seconds[source_index]
+
+    def _paired_moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
+        seconds = np.zeros(len(source))
+        moving = np.flatnonzero((source.by_dim != target.by_dim).any(axis=1) | (source.partial != target.partial))
+        if len(moving):
+            seconds[moving] = np.diagonal(self._moves(shape, source.rows(moving), target.rows(moving)))
+        return seconds
 
     def _memory_bytes(self, layer: Layer, part: Shard) -> Ints:
         """Weights, their gradients and optimizer state; what autograd keeps for backward.

@@ -109,6 +109,9 @@ class Layouts:
     def __len__(self) -> int:
         return len(self.partial)
 
+    def rows(self, kept: Ints) -> "Layouts":
+        return Layouts(self.by_dim[kept], self.partial[kept])
+
     @cached_property
     def distinct(self) -> tuple["Layouts", Ints | None]:
         """Each layout once, and which of them every row has; None where no two rows are alike."""

@@ -6,7 +6,7 @@ from rich.table import Table
 
 # columns of words; the others are numbers
 _WORDS = {"layers", "kind", "slicing", "strategy", "why", "per step", "cluster", "device", "tier", "operation"}
-_WORDS |= {"of one device", "value"}
+_WORDS |= {"split", "limit", "price", "of one device", "value", "next best", "flips at", "plan"}
 
 
 def console() -> Console:

@@ -6,7 +6,6 @@ from typing import Any
 from rich.table import Table
 
 from slicewise.cost.breakdown import TERMS, Cost
-from slicewise.explaining import Comparison, Explanation
 from slicewise.plans import Pipeline, Plan, spelled
 from slicewise.report.tables import console, table_of
 from slicewise.units import amount, seconds
@@ -127,62 +126,6 @@ def _strategy_table(plan: Plan) -> Table:
         ]
     )
     return table
-
-
-def show_explanation(plan: Plan, explanation: Explanation) -> None:
-    out = console()
-    total, against = explanation.total, explanation.reference
-    out.print(
-        f"[bold]{plan.model}[/] on {plan.cluster}, {plan.devices} devices, batch {plan.batch}: the plan against "
-        f"[bold]{against}[/] parallelism" + (f" (data parallelism: {explanation.reason})" if explanation.reason else "")
-    )
-    table = table_of(
-        "layers",
-        "slicing",
-        f"{against}",
-        "time",
-        f"{against} time",
-        "saves",
-        "bytes",
-        f"{against} bytes",
-        "why",
-    )
-    for row in explanation.stretches:
-        table.add_row(
-            _span(row.layers),
-            row.slicing,
-            row.reference_slicing,
-            seconds(row.cost.total_s),
-            seconds(row.reference.total_s),
-            seconds(row.saved_s),
-            amount(row.cost.bytes_moved, "B"),
-            amount(row.reference.bytes_moved, "B"),
-            reason(row),
-        )
-    table.add_section()
-    table.add_row(
-        "all",
-        "",
-        "",
-        seconds(total.cost.total_s),
-        seconds(total.reference.total_s),
-        seconds(total.saved_s),
-        amount(total.cost.bytes_moved, "B"),
-        amount(total.reference.bytes_moved, "B"),
-        style="bold",
-    )
-    out.print(table)
-
-
-def reason(row: Comparison) -> str:
-    """`-42.5 ms sync, +3.1 ms transfer`: the terms that differ by more than a twentieth of the largest difference."""
-    changes = {term: getattr(row.cost, f"{term}_s") - getattr(row.reference, f"{term}_s") for term in TERMS}
-    largest = max(abs(change) for change in changes.values())
-    if largest < 1e-9:
-        return "the same"
-    told = [(term, change) for term, change in changes.items() if abs(change) > largest / 20]
-    told.sort(key=lambda item: -abs(item[1]))
-    return ", ".join(f"{'+' if change > 0 else '-'}{seconds(abs(change))} {term}" for term, change in told)
 
 
 def show_run(result: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ class Certificate:
     objective: str
     space: str
     constraints: tuple[str, ...]
+    memory_limit_bytes: float | None
     method: str
     optimal: bool
     gap: float  # of the plan's cost: no plan in the space can be cheaper by more
@@ -83,6 +84,7 @@ def best_slicings(
         effort,
         space=described,
         constraints=pins.spelled + limit,
+        memory_limit_bytes=memory_limit_bytes if limit else None,
         objective="additive_s" if objective == "time" else "memory, then additive_s",
     )
 
@@ -94,6 +96,7 @@ def certify(
     *,
     space: str,
     constraints: tuple[str, ...],
+    memory_limit_bytes: float | None,
     objective: str,
 ) -> Certificate:
     gap = max(0.0, (solution.cost - solution.lower) / solution.cost) if solution.cost else 0.0
@@ -103,6 +106,7 @@ def certify(
         objective=objective,
         space=space,
         constraints=constraints,
+        memory_limit_bytes=memory_limit_bytes,
         method=solution.method,
         optimal=gap <= ROUNDING,
         gap=0.0 if gap <= ROUNDING else gap,

@@ -1,0 +1,25 @@
+"""A machine that is a little different: the same tiers with other links."""
+
+from dataclasses import replace
+
+from slicewise.cluster.cluster import Cluster, Link
+
+
+def with_link(cluster: Cluster, tier: str, *, bandwidth: float = 1.0, latency: float = 1.0) -> Cluster:
+    """Every link of a tier so many times as fast, and with so many times the latency."""
+
+    def scaled(link: Link) -> Link:
+        return Link(latency * link.latency_s, bandwidth * link.bytes_per_s)
+
+    tiers = []
+    for item in cluster.tiers:
+        if item.name == tier:
+            plain = scaled(Link(item.latency_s, item.bytes_per_s))
+            item = replace(
+                item,
+                latency_s=plain.latency_s,
+                bytes_per_s=plain.bytes_per_s,
+                collectives={name: scaled(link) for name, link in item.collectives.items()},
+            )
+        tiers.append(item)
+    return replace(cluster, tiers=tuple(tiers))

@@ -1,0 +1,260 @@
+"""Why a plan is what it is: each stretch of layers sliced alike, against the reference and against the runner-up.
+
+With all other layers as they are, a stretch is priced as chosen, as the reference (data parallelism) has it, and as
+the best other slicing; and the bandwidths and batches are found at which one of these would be the better choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.model import CostModel
+from slicewise.errors import InfeasibleError, RequestError
+from slicewise.explaining.flips import Changed, Flip
+from slicewise.explaining.stretch import Assignment, Stretch
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import load_graph
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import SPACES
+from slicewise.planning import model_of, predicted
+from slicewise.plans import Plan, spelled
+from slicewise.search.baselines import data
+from slicewise.search.planner import baseline_slicings
+
+_AT_ONCE = 16
+CONTENDERS = 3  # of the other slicings of a stretch: what may overtake it when machine or batch change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another slicing for a stretch; `cost` as a decision's."""
+
+    slicing: str
+    cost: Cost
+    fits: bool  # in the device's memory, with all other layers as they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A stretch of layers with one slicing. `cost` is of its layers and of every layout change at its borders."""
+
+    layers: tuple[str, ...]
+    slicing: str
+    dims: tuple[str, ...]
+    cost: Cost
+    reference: Alternative | None  # None where the reference slices it the same way
+    runner_up: Alternative | None  # None where nothing else is legal
+    flips: tuple[Flip, ...] = ()
+
+    @property
+    def against(self) -> Alternative | None:
+        """What it is measured by: the reference, or the runner-up where it is as the reference has it."""
+        return self.reference or self.runner_up
+
+    @property
+    def worth_s(self) -> float:
+        """Seconds that a step would take longer without it; negative where the other would be better."""
+        return self.against.cost.total_s - self.cost.total_s if self.against else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        def told(other: Alternative | None) -> dict[str, Any] | None:
+            if other is None:
+                return None
+            saved = other.cost - self.cost
+            return {
+                "slicing": other.slicing,
+                "fits": other.fits,
+                "saved_s": saved.total_s,
+                "saved_bytes": saved.bytes_moved,
+                "saved": {term: getattr(saved, f"{term}_s") for term in TERMS},
+                "cost": other.cost.to_dict(),
+            }
+
+        return {
+            "layers": list(self.layers),
+            "slicing": self.slicing,
+            "worth_s": self.worth_s,
+            "cost": self.cost.to_dict(),
+            "reference": told(self.reference),
+            "runner_up": told(self.runner_up),
+            "flips": [asdict(flip) for flip in self.flips],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A plan taken apart."""
+
+    title: str
+    cost_model: str
+    reference: str  # the strategy compared with
+    reason: str  # why not data parallelism, where it is another
+    predicted: Mapping[str, Any]
+    reference_predicted: Mapping[str, Any]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def saved_s(self) -> float:
+        """By the sum of terms, which is what the search minimises."""
+        return float(self.reference_predicted["additive_s"] - self.predicted["additive_s"])
+
+    @property
+    def most(self) -> tuple[Decision, ...]:
+        """The three decisions that matter most."""
+        told = [decision for decision in self.decisions if decision.against and abs(decision.worth_s) > 0]
+        return tuple(sorted(told, key=lambda decision: -abs(decision.worth_s))[:3])
+
+    def to_dict(self) -> dict[str, Any]:
+        from slicewise.explaining.words import sentences
+
+        return {
+            "reference": self.reference,
+            "reason": self.reason,
+            "saved_s": self.saved_s,
+            "predicted": dict(self.predicted),
+            "reference_predicted": dict(self.reference_predicted),
+            "summary": [sentences(decision, self) for decision in self.most],
+            "decisions": [{**decision.to_dict(), "sentence": sentences(decision, self)} for decision in self.decisions],
+        }
+
+    def __str__(self) -> str:
+        from slicewise.explaining.words import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from slicewise.explaining.words import html
+
+        return html(self)
+
+
+def explain(
+    plan: Plan,
+    graph: LayerGraph | None = None,
+    cluster: str | Cluster | None = None,
+    *,
+    layer: str | None = None,
+    per_layer: bool = False,
+) -> Explanation:
+    """Of a plan as it is now, edited or not; of one `layer` alone, or of every layer by itself, where asked.
+
+    >>> print(explain(Plan.load("plan.json")))
+    """
+    machine = load_cluster(cluster or plan.cluster) if not isinstance(cluster, Cluster) else cluster
+    machine = machine.with_devices(plan.devices)
+    network = graph or load_graph(plan.model, plan.input_shape)
+    plan.check(plan.sized(network), machine.mesh)
+    model = model_of(plan, network, machine)
+    limit = plan.certificate.get("memory_limit_bytes") or machine.device.memory_bytes
+    return explain_slicings(model, plan.slicings, layer=layer, per_layer=per_layer, memory_limit_bytes=limit)
+
+
+def explain_slicings(
+    model: CostModel,
+    slicings: Mapping[str, Slicing],
+    *,
+    layer: str | None = None,
+    per_layer: bool = False,
+    memory_limit_bytes: float = float("inf"),
+) -> Explanation:
+    """Compare with data parallelism, or with the best other strategy where the batch does not allow it."""
+    reason = ""
+    try:
+        reference, reference_slicings = "data", data(model)
+    except InfeasibleError as error:
+        reason = str(error)
+        reference, reference_slicings = _best_baseline(model)
+    if layer is not None and layer not in model.graph.index:
+        near = [name for name in model.graph.index if layer in name] or list(model.graph.index)
+        raise RequestError(f"no layer is called {layer!r}; there is {', '.join(near[:8])}")
+    groups = [[model.graph.index[layer]]] if layer else _groups(model, slicings, reference_slicings, per_layer)
+    total = sum(model.plan_costs(slicings).values(), Cost())
+    room_bytes = memory_limit_bytes - total.peak_memory_bytes
+    judge = _Judge(model, room_bytes)
+    cluster, graph = model.cluster, model.graph
+    return Explanation(
+        title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
+        cost_model=model.name,
+        reference=reference,
+        reason=reason,
+        predicted=predicted(model, slicings),
+        reference_predicted=predicted(model, reference_slicings),
+        decisions=tuple(judge.decision(Stretch(model, slicings, reference_slicings, group)) for group in groups),
+    )
+
+
+def _groups(
+    model: CostModel, slicings: Mapping[str, Slicing], reference: Mapping[str, Slicing], per_layer: bool
+) -> list[list[int]]:
+    """Neighbours that are sliced alike, here and under the reference, are one stretch."""
+    groups: list[list[int]] = []
+    before: object = None
+    for position, layer in enumerate(model.graph):
+        now = (slicings[layer.name], reference[layer.name])
+        if per_layer or now != before:
+            groups.append([])
+        groups[-1].append(position)
+        before = now
+    return groups
+
+
+class _Judge:
+    """Decides stretch by stretch; those that cannot be told apart are looked at once."""
+
+    def __init__(self, model: CostModel, room_bytes: float) -> None:
+        self.model, self.room_bytes = model, max(0.0, room_bytes)
+        self.changed = Changed(model)
+        self.space = SPACES["optcnn" if model.name == "optcnn" else "full"]
+        self.axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
+        self._known: dict[object, Decision] = {}
+
+    def decision(self, stretch: Stretch) -> Decision:
+        key = stretch.likeness
+        if key not in self._known:
+            self._known[key] = self._decision(stretch)
+        return replace(self._known[key], layers=stretch.layers)
+
+    def _decision(self, stretch: Stretch) -> Decision:
+        best = self._contenders(stretch)
+        reference = None if stretch.reference == stretch.chosen else stretch.reference
+        others = [*([reference] if reference else []), *(other for other in best if other != reference)]
+        slicing = stretch.deciding(stretch.chosen)
+        return Decision(
+            layers=stretch.layers,
+            slicing=spelled(slicing, self.axes),
+            dims=tuple(dict.fromkeys(dim for dim in slicing if dim)),
+            cost=stretch.cost(self.model, stretch.chosen),
+            reference=self._alternative(stretch, reference) if reference else None,
+            runner_up=self._alternative(stretch, best[0]) if best else None,
+            flips=self.changed.flips(stretch, [(self._spelled(stretch, other), other) for other in others]),
+        )
+
+    def _contenders(self, stretch: Stretch) -> list[Assignment]:
+        """The best other slicings that fit, the runner-up first: exact, as bounds come in order."""
+        best: list[tuple[float, Assignment]] = []
+        left = stretch.alternatives(self.model, self.space, self.room_bytes)
+        while left and (len(best) < CONTENDERS or left[0][0] < best[-1][0]):
+            now, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            assignments = [assignment for _, assignment in now]
+            seconds = stretch.seconds(self.model, assignments).tolist()
+            best = sorted([*best, *zip(seconds, assignments, strict=True)], key=lambda found: found[0])[:CONTENDERS]
+        return [assignment for _, assignment in best]
+
+    def _alternative(self, stretch: Stretch, assignment: Assignment) -> Alternative:
+        kept = stretch.memory_bytes(self.model, stretch.chosen)
+        return Alternative(
+            slicing=self._spelled(stretch, assignment),
+            cost=stretch.cost(self.model, assignment),
+            fits=stretch.memory_bytes(self.model, assignment) - kept <= self.room_bytes,
+        )
+
+    def _spelled(self, stretch: Stretch, assignment: Assignment) -> str:
+        return spelled(stretch.deciding(assignment), self.axes)
+
+
+def _best_baseline(model: CostModel) -> tuple[str, dict[str, Slicing]]:
+    found, _ = baseline_slicings(model)
+    best = min(found, key=lambda name: sum(cost.total_s for cost in model.plan_costs(found[name]).values()))
+    return best, found[best]

@@ -1,0 +1,175 @@
+"""What two plans for one network differ in, and what each difference is worth.
+
+Layers that differ and are joined by edges are one difference. No edge joins two of them, so a plan's additive cost
+changes by exactly the sum of what the differences are worth, in whatever order they are made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.model import CostModel
+from slicewise.errors import RequestError
+from slicewise.explaining.stretch import Stretch
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import load_graph
+from slicewise.partition.layout import Slicing
+from slicewise.planning import model_of, predicted
+from slicewise.plans import Plan, spelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Neighbouring layers that go from one slicing to another."""
+
+    layers: tuple[str, ...]
+    before: str
+    after: str
+    worth_s: float | None = None  # what a step would take longer, were only this change undone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Layers joined by edges, in stretches that change alike; costs with every layout change at their borders."""
+
+    changes: tuple[Change, ...]
+    before: Cost
+    after: Cost
+
+    @property
+    def saved_s(self) -> float:
+        return self.before.total_s - self.after.total_s
+
+    def to_dict(self) -> dict[str, Any]:
+        saved = self.before - self.after
+        return {
+            "changes": [asdict(change) for change in self.changes],
+            "saved_s": self.saved_s,
+            "saved_bytes": saved.bytes_moved,
+            "saved": {term: getattr(saved, f"{term}_s") for term in TERMS},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two plans. Where machine, batch or training differ too, changes are listed but have no price of their own."""
+
+    titles: tuple[str, str]
+    predicted: tuple[Mapping[str, Any], Mapping[str, Any]]
+    differences: tuple[Difference, ...] | None  # the one that is worth most first
+    changes: tuple[Change, ...]
+
+    @property
+    def saved_s(self) -> float:
+        return float(self.predicted[0]["additive_s"] - self.predicted[1]["additive_s"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "titles": list(self.titles),
+            "predicted": [dict(row) for row in self.predicted],
+            "saved_s": self.saved_s,
+            "differences": None if self.differences is None else [item.to_dict() for item in self.differences],
+            "changes": [asdict(change) for change in self.changes],
+        }
+
+
+def compare(before: Plan, after: Plan, graph: LayerGraph | None = None) -> Comparison:
+    """Both priced anew, as they are now.
+
+    >>> compare(Plan.load("data.json"), Plan.load("layerwise.json")).differences[0].saved_s
+    """
+    plans = (before, after)
+    network = graph or load_graph(before.model, before.input_shape)
+    clusters = [load_cluster(plan.cluster).with_devices(plan.devices) for plan in plans]
+    for plan, cluster in zip(plans, clusters, strict=True):
+        plan.check(plan.sized(network), cluster.mesh)
+    models = [model_of(plan, network, cluster) for plan, cluster in zip(plans, clusters, strict=True)]
+    return compare_models((models[0], before.slicings), (models[1], after.slicings))
+
+
+Priced = tuple[CostModel, Mapping[str, Slicing]]
+
+
+def compare_models(before: Priced, after: Priced) -> Comparison:
+    (model, slicings), (other, others) = before, after
+    if list(model.graph.index) != list(other.graph.index):
+        raise RequestError(f"{model.graph.name} and {other.graph.name} are different networks; compare plans for one")
+    priced = (
+        model.cluster == other.cluster
+        and model.graph.batch == other.graph.batch
+        and (model.training, model.name) == (other.training, other.name)
+    )
+    return Comparison(
+        titles=(title(model), title(other)),
+        predicted=(predicted(model, slicings), predicted(other, others)),
+        differences=_differences(model, slicings, others) if priced else None,
+        changes=_changes(range(len(model.graph)), before, after),
+    )
+
+
+def title(model: CostModel) -> str:
+    cluster, graph = model.cluster, model.graph
+    cost = "" if model.name == "analytic" else f", cost model {model.name}"
+    return f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}{cost}"
+
+
+def _differences(
+    model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing]
+) -> tuple[Difference, ...]:
+    found = []
+    for positions in _joined(model, slicings, others):
+        stretch = Stretch(model, slicings, others, positions)
+        changes = _changes(stretch.positions, (model, slicings), (model, others))
+        found.append(
+            Difference(
+                changes=tuple(replace(change, worth_s=_worth_s(model, slicings, others, change)) for change in changes),
+                before=stretch.cost(model, stretch.chosen),
+                after=stretch.cost(model, stretch.reference),
+            )
+        )
+    return tuple(sorted(found, key=lambda difference: -abs(difference.saved_s)))
+
+
+def _worth_s(model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing], change: Change) -> float:
+    stretch = Stretch(model, others, slicings, [model.graph.index[name] for name in change.layers])
+    with_it_s, without_s = stretch.seconds(model, [stretch.chosen, stretch.reference])
+    return float(without_s - with_it_s)
+
+
+def _joined(model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing]) -> list[list[int]]:
+    """Sets of layers that differ, joined by edges and by shared weights."""
+    layers = model.graph.layers
+    parent = {n: n for n, layer in enumerate(layers) if slicings[layer.name] != others[layer.name]}
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            node = parent[node]
+        return node
+
+    ties = ((tie[0], other) for tie in model.graph.ties for other in tie[1:])
+    for one, other in (*((i, j) for i, j, _ in model.graph.edges), *ties):
+        if one in parent and other in parent:
+            parent[root(other)] = root(one)
+    groups: dict[int, list[int]] = {}
+    for node in parent:
+        groups.setdefault(root(node), []).append(node)
+    return list(groups.values())
+
+
+def _changes(positions: "range | list[int]", before: Priced, after: Priced) -> tuple[Change, ...]:
+    """Neighbours that change alike are told once."""
+    axes = [{axis.name: axis.size for axis in model.cluster.mesh.axes} for model, _ in (before, after)]
+    changes: list[Change] = []
+    last = -2
+    for position in positions:
+        name = before[0].graph.layers[position].name
+        if (axes[0], before[1][name]) == (axes[1], after[1][name]):
+            continue
+        one, other = spelled(before[1][name], axes[0]), spelled(after[1][name], axes[1])
+        same = changes and (changes[-1].before, changes[-1].after) == (one, other) and last == position - 1
+        layers = (*changes[-1].layers, name) if same else (name,)
+        changes[-1 if same else len(changes) :] = [Change(layers=layers, before=one, after=other)]
+        last = position
+    return tuple(changes)

@@ -1,0 +1,164 @@
+"""`inter.bandwidth=2x`, `batch=64`, `devices=8`, `memory=8GiB`: the plan for another machine or job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.scaled import with_link
+from slicewise.cost.training import Training
+from slicewise.errors import PlanError, RequestError, SlicewiseError, UnknownName
+from slicewise.explaining.differences import Comparison, compare_models
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import load_graph
+from slicewise.partition.legal import SPACES
+from slicewise.planning import model_of, predicted
+from slicewise.planning import plan as plan_again
+from slicewise.plans import Plan
+from slicewise.search.solver import Progress
+from slicewise.units import parse_amount, parse_seconds
+
+_LINK = ("bandwidth", "latency")
+_JOB = ("batch", "devices", "memory", "dtype", "optimizer", "batchnorm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a plan is made for."""
+
+    cluster: Cluster
+    batch: int
+    training: Training
+    memory_limit_bytes: float | None
+
+    def changed(self, text: str) -> "Job":
+        """With one `NAME=VALUE`."""
+        name, given, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        tier, dot, field = name.rpartition(".")
+        if not given or not value:
+            raise RequestError(
+                f"--what-if {text!r}: write NAME=VALUE, as in inter.bandwidth=2x, batch=64 or memory=8GiB"
+            )
+        if dot:
+            return self._with_link(tier, field, value)
+        if name in ("batch", "devices"):
+            if not value.isdigit() or int(value) < 1:
+                raise RequestError(f"--what-if {text!r}: {name} must be a positive whole number (got {value!r})")
+            count = int(value)
+            return (
+                replace(self, batch=count)
+                if name == "batch"
+                else replace(self, cluster=self.cluster.with_devices(count))
+            )
+        if name == "memory":
+            try:
+                return replace(self, memory_limit_bytes=parse_amount(value))
+            except ValueError:
+                raise RequestError(f"--what-if {text!r}: memory must look like 8GiB or 16GB (got {value!r})") from None
+        if name in _JOB:
+            return replace(self, training=Training(**{**asdict(self.training), name: value}))
+        raise UnknownName("change", name, [*(f"{t.name}.{f}" for t in self.cluster.tiers for f in _LINK), *_JOB])
+
+    def _with_link(self, tier: str, field: str, value: str) -> "Job":
+        tiers = {item.name: item for item in self.cluster.tiers}
+        if tier not in tiers:
+            raise UnknownName("tier", tier, tiers)
+        if field not in _LINK:
+            raise UnknownName("property of a tier", field, _LINK)
+        now = tiers[tier].bytes_per_s if field == "bandwidth" else tiers[tier].latency_s
+        return replace(self, cluster=with_link(self.cluster, tier, **{field: _factor(value, now, field)}))
+
+
+def _factor(value: str, now: float, field: str) -> float:
+    """`2x`, or an amount such as `25GB/s` or `5us`."""
+    try:
+        if value.endswith("x"):
+            factor = float(value[:-1])
+        elif field == "bandwidth":
+            factor = parse_amount(value.removesuffix("/s")) / now
+        else:
+            factor = parse_seconds(value) / now
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        example = "2x or 25GB/s" if field == "bandwidth" else "0.5x or 5us"
+        raise RequestError(f"{field} must look like {example} (got {value!r})")
+    return factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """The plan as it is, the same slicings under the changed conditions, and the best plan for these."""
+
+    changes: tuple[str, ...]
+    before: Mapping[str, Any]
+    kept: Mapping[str, Any] | None
+    reason: str  # why the slicings cannot be kept, where they cannot
+    after: Plan
+    comparison: Comparison  # of the slicings kept and the new ones; of old and new where they cannot be kept
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "changes": list(self.changes),
+            "before": dict(self.before),
+            "kept": dict(self.kept) if self.kept else None,
+            "reason": self.reason,
+            "after": dict(self.after.predicted),
+            "comparison": self.comparison.to_dict(),
+            "plan": self.after.to_dict(),
+        }
+
+
+def what_if(
+    plan: Plan, changes: Sequence[str], graph: LayerGraph | None = None, *, progress: Progress = lambda _: None
+) -> WhatIf:
+    """Plan again with the same pins, under other conditions.
+
+    >>> what_if(Plan.load("plan.json"), ["inter.bandwidth=2x", "batch=64"]).after.predicted["iteration_s"]
+    """
+    cluster = load_cluster(plan.cluster).with_devices(plan.devices)
+    network = graph or load_graph(plan.model, plan.input_shape)
+    plan.check(plan.sized(network), cluster.mesh)
+    model = model_of(plan, network, cluster)
+    pins = [str(text).split(" ", 1) for text in plan.certificate.get("constraints", ())]
+    job = Job(
+        cluster=cluster,
+        batch=plan.batch,
+        training=plan.training,
+        memory_limit_bytes=plan.certificate.get("memory_limit_bytes"),
+    )
+    for change in changes:
+        job = job.changed(change)
+    after = plan_again(
+        network,
+        job.cluster,
+        batch=job.batch,
+        cost=plan.cost_model,
+        space=SPACES["optcnn" if plan.cost_model == "optcnn" else "full"],
+        training=job.training,
+        memory_limit_bytes=job.memory_limit_bytes,
+        fix=[rest for word, rest in pins if word == "fix"],
+        forbid=[rest for word, rest in pins if word == "forbid"],
+        progress=progress,
+    )
+    moved = replace(plan, devices=job.cluster.devices, batch=job.batch, training=job.training)
+    other = model_of(moved, network, job.cluster)
+    limit = job.memory_limit_bytes or job.cluster.device.memory_bytes
+    kept, reason = None, ""
+    try:
+        moved.check(moved.sized(network), job.cluster.mesh)
+        kept = predicted(other, plan.slicings)
+        if kept["peak_memory_bytes"] > limit:
+            raise PlanError("it would not fit in memory")
+    except SlicewiseError as error:
+        kept, reason = None, str(error)
+    first = (other if kept else model, plan.slicings)
+    return WhatIf(
+        changes=tuple(changes),
+        before=predicted(model, plan.slicings),
+        kept=kept,
+        reason=reason,
+        after=after,
+        comparison=compare_models(first, (other, after.slicings)),
+    )
