@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here")
     parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
+    parser.add_argument("--trace", type=Path, help="write the predicted step as a timeline for ui.perfetto.dev")
     add_json(parser)
 
 
@@ -75,7 +76,7 @@ def main(options: argparse.Namespace) -> int:
     from slicewise.graph.sources import load_graph
     from slicewise.planning import baseline_plan, pareto, plan
 
-    for path in (options.output, options.figure):
+    for path in (options.output, options.figure, options.trace):
         if path and not path.parent.is_dir():
             raise RequestError(f"cannot write {path}: {path.parent} is not a folder")
     cluster = load_cluster(options.cluster)
@@ -117,6 +118,12 @@ def main(options: argparse.Namespace) -> int:
 
         draw_plan(made, options.figure)
         progress(f"wrote {options.figure}")
+    if options.trace:
+        from slicewise.report.perfetto import write_trace
+        from slicewise.report.timelines import predicted_events
+
+        write_trace(options.trace, predicted_events(made, graph, cluster), f"{graph.name}, predicted")
+        progress(f"wrote {options.trace}")
     if options.json:
         print_json(made.to_dict())
     else:

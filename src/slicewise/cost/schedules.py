@@ -63,6 +63,7 @@ class Turn:
 @dataclass(frozen=True, slots=True)
 class Timeline:
     turns: tuple[Turn, ...]
+    transfers: tuple[Turn, ...]  # by the stage that receives
     finished_s: tuple[float, ...]  # per stage, its sends included
 
 
@@ -98,7 +99,7 @@ def simulate(stages: Sequence[StageCost], schedule: str, micro_batches: int) -> 
     started: dict[Transfer, float] = {}
     ends: dict[Transfer, float] = {}
     free: dict[tuple[str, int], float] = {}  # a link carries one tensor at a time, in each direction
-    turns = []
+    turns, transfers = [], []
     while any(waiting):
         moved = False
         for number, actions in enumerate(waiting):
@@ -116,8 +117,11 @@ def simulate(stages: Sequence[StageCost], schedule: str, micro_batches: int) -> 
                     way = action.transfer[:2]
                     start = max(started[action.transfer], now[number], free.get(way, 0.0))
                     free[way] = ends[action.transfer] = start + _transfer_s(stages, action.transfer)
+                    direction, boundary, batch = action.transfer
+                    receiver = boundary + 1 if direction == "F" else boundary
+                    transfers.append(Turn(receiver, f"{direction}{batch}", start, free[way]))
         assert moved, "the schedule waits for itself"
-    return Timeline(tuple(turns), tuple(now))
+    return Timeline(tuple(turns), tuple(transfers), tuple(now))
 
 
 def _transfer_s(stages: Sequence[StageCost], transfer: Transfer) -> float:

@@ -18,6 +18,7 @@ from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted
 from slicewise.plans import Plan, spelled
+from slicewise.search.rescoring import joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ def _differences(
     model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing]
 ) -> tuple[Difference, ...]:
     found = []
-    for positions in _joined(model, slicings, others):
+    for positions in joined(model, slicings, others):
         stretch = Stretch(model, slicings, others, positions)
         changes = _changes(stretch.positions, (model, slicings), (model, others))
         found.append(
@@ -136,26 +137,6 @@ def _worth_s(model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[
     stretch = Stretch(model, others, slicings, [model.graph.index[name] for name in change.layers])
     with_it_s, without_s = stretch.seconds(model, [stretch.chosen, stretch.reference])
     return float(without_s - with_it_s)
-
-
-def _joined(model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing]) -> list[list[int]]:
-    """Sets of layers that differ, joined by edges and by shared weights."""
-    layers = model.graph.layers
-    parent = {n: n for n, layer in enumerate(layers) if slicings[layer.name] != others[layer.name]}
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            node = parent[node]
-        return node
-
-    ties = ((tie[0], other) for tie in model.graph.ties for other in tie[1:])
-    for one, other in (*((i, j) for i, j, _ in model.graph.edges), *ties):
-        if one in parent and other in parent:
-            parent[root(other)] = root(one)
-    groups: dict[int, list[int]] = {}
-    for node in parent:
-        groups.setdefault(root(node), []).append(node)
-    return list(groups.values())
 
 
 def _changes(positions: "range | list[int]", before: Priced, after: Priced) -> tuple[Change, ...]:

@@ -31,9 +31,21 @@ def _proof(proof: Mapping[str, Any]) -> str:
         claim = f"Optimal: no plan in {space} has a smaller {proof['objective']}."
     else:
         claim = f"No plan in {space} has an {proof['objective']} smaller by more than {proof['gap']:.2%}: proven."
-    return (
+    told = (
         f"{claim} {proof['configurations']:,} slicings of {proof['layers']} layers, {proof['surviving']:,} after "
         f"pruning; by {proof['method']}, tables {seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."
+    )
+    return f"{told} {_rescored(proof)}" if "rescored" in proof else told
+
+
+def _rescored(proof: Mapping[str, Any]) -> str:
+    row = proof["rescored"]
+    if row["simulated_s"] >= row["optimum_simulated_s"]:
+        return f"With overlap simulated, none of {row['candidates'] - 1} others is faster than this optimum."
+    return (
+        f"With overlap simulated, another plan is faster than this optimum ({seconds(proof['optimum_s'])} by "
+        f"additive_s): {row['returned']}, {seconds(row['simulated_s'])} against "
+        f"{seconds(row['optimum_simulated_s'])}. It is the one shown."
     )
 
 

@@ -44,17 +44,26 @@ def channel(model: CostModel) -> dict[str, Slicing]:
 
 def data_filter(model: CostModel) -> dict[str, Slicing]:
     """By sample over the outer axes, by output channel over as many of the others as a layer allows."""
+    return _best_split(model, lambda outer: _filtered(model, outer))
 
-    def split(outer: int) -> dict[str, Slicing]:
-        wishes = [*_packed(model, Dim.F, outer), _outer_samples(model, outer)]
-        return _fill(model, lambda layer: wishes)
 
-    return _best_split(model, split)
+def _filtered(model: CostModel, outer: int) -> dict[str, Slicing]:
+    wishes = [*_packed(model, Dim.F, outer), _outer_samples(model, outer)]
+    return _fill(model, lambda layer: wishes)
 
 
 def data_spatial(model: CostModel) -> dict[str, Slicing]:
     """By sample over the outer axes, one cut of space over the others."""
     return _best_split(model, lambda outer: _spatially(model, outer))
+
+
+def hybrid(model: CostModel, strategy: str, groups: int) -> dict[str, Slicing]:
+    """data+filter or data+spatial with this many groups of devices, the outermost axes'."""
+    mesh = model.cluster.mesh
+    reached = [outer for outer in range(1, len(mesh.axes)) if mesh.group_size(tuple(range(outer))) == groups]
+    if not reached or groups > model.graph.batch:
+        raise InfeasibleError(f"{model.graph.batch} samples on axes of {mesh.sizes} do not make {groups} groups")
+    return _filtered(model, reached[0]) if strategy == "data+filter" else _spatially(model, reached[0])
 
 
 def spatial(model: CostModel) -> dict[str, Slicing]:

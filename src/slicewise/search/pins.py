@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.graph.dims import Dim
@@ -76,10 +77,22 @@ class Pins:
 
     def restrict(self, layer: Layer, choices: Choices) -> Choices:
         fixed, forbidden = self.of(layer)
-        if not fixed and not forbidden:
-            return choices
-        degrees = {dim: choices.degrees(dim) for dim in Dim}
+        allowed = self.allows(layer, choices)
+        if not allowed.any():
+            pins = ", ".join([f"--fix {pin}" for pin in fixed] + [f"--forbid {pin}" for pin in forbidden])
+            dims = [dim.value for dim in Dim if (choices.degrees(dim) > 1).any()]
+            raise InfeasibleError(
+                f"{layer.name}: no legal slicing is left under {pins}; it can be sliced along "
+                f"{', '.join(dims) or 'nothing'}"
+            )
+        return choices if allowed.all() else choices.rows(np.flatnonzero(allowed))
+
+    def allows(self, layer: Layer, choices: Choices) -> NDArray[np.bool_]:
+        fixed, forbidden = self.of(layer)
         allowed = np.ones(len(choices), dtype=bool)
+        if not fixed and not forbidden:
+            return allowed
+        degrees = {dim: choices.degrees(dim) for dim in Dim}
         for pin in fixed:
             wanted = dict(pin.degrees)
             for dim in Dim:
@@ -90,11 +103,4 @@ class Pins:
                 allowed &= choices.axes_of(Dim) > 0
             for dim, degree in pin.degrees:
                 allowed &= degrees[dim] == 1 if degree == 0 else degrees[dim] != degree
-        if not allowed.any():
-            pins = ", ".join([f"--fix {pin}" for pin in fixed] + [f"--forbid {pin}" for pin in forbidden])
-            dims = [dim.value for dim in Dim if (degrees[dim] > 1).any()]
-            raise InfeasibleError(
-                f"{layer.name}: no legal slicing is left under {pins}; it can be sliced along "
-                f"{', '.join(dims) or 'nothing'}"
-            )
-        return choices.rows(np.flatnonzero(allowed))
+        return allowed

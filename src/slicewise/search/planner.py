@@ -31,7 +31,8 @@ class Certificate:
     memory_limit_bytes: float | None
     method: str
     optimal: bool
-    gap: float  # of the plan's cost: no plan in the space can be cheaper by more
+    gap: float  # of the optimum's cost: no plan in the space can be cheaper by more
+    optimum_s: float  # the smallest additive_s found
     layers: int
     configurations: int
     space_size: float  # plans; where that is more than a float holds, the largest float
@@ -110,6 +111,7 @@ def certify(
         method=solution.method,
         optimal=gap <= ROUNDING,
         gap=0.0 if gap <= ROUNDING else gap,
+        optimum_s=solution.cost,
         layers=len(graph),
         configurations=sum(sizes),
         space_size=min(prod(map(float, sizes)), sys.float_info.max),

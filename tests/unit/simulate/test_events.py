@@ -86,3 +86,24 @@ def test_every_term_of_the_breakdown_is_on_the_devices_line() -> None:
         spent_s = sum(event.stop_s - event.start_s for event in timeline.events if event.term == term)
         assert spent_s == pytest.approx(getattr(total, f"{term}_s"))
         assert spent_s > 0
+
+
+def test_a_bucket_and_a_layout_change_on_one_tier_share_it() -> None:
+    """The linear layer's gradients travel while the convolution before it moves its activations over the same links."""
+    net = Net()
+    features = net.conv(net.input(8, 3, 32, 32), 16)
+    net.output(net.linear(net.flatten(net.pool(features)), 2000))
+    slicings: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
+    apart = simulate(CostModel(net.graph, machine(2)), slicings)
+    mixed = slicings | {"conv0": (Dim.H,), "pool0": (Dim.H,)}
+    model = CostModel(net.graph, machine(2))
+    timeline = simulate(model, mixed)
+    costs = model.plan_costs(mixed)
+    link = [event for event in timeline.events if event.lane == "link"]
+    moved = [event for event in timeline.events if event.term == "transfer" and event.name == "flatten0"]
+    alone_s = 0.5 * costs["flatten0"].transfer_s
+    forward, backward = moved
+    assert forward.stop_s - forward.start_s == pytest.approx(alone_s)  # no gradients yet
+    assert any(event.start_s <= backward.start_s < event.stop_s for event in link)
+    assert backward.stop_s - backward.start_s == pytest.approx(2 * alone_s)
+    assert all(event.term != "transfer" for event in apart.events)
