@@ -1,12 +1,15 @@
 """The layer-wise paper's own assumptions (Jia et al., ICML 2018), for standing beside its tables.
 
     t_C   compute of the largest part, as in our own model; no update, no statistics between devices
-    t_X   bytes that a device needs and does not have, over the link's full bandwidth: no latency, no contention;
-          borders of windows are part of it, and gradients take the same way back
-    t_S   gradients pushed to one parameter server per layer and weights pulled from it: 2 * replicas * weight bytes
+    t_X   all bytes that devices need and do not have, over the bandwidth of the tier they cross: one transfer after
+          the other at full bandwidth, no latency; borders of windows are part of it, and gradients take the same way
+          back
+    t_S   a parameter server per layer, reached through one server per node: along each tier every copy but the
+          server's own is pushed one after the other, while weights are pulled the other way over the same links
 
 Only output dims are sliced, into equal parts, and an axis that slices nothing leaves its other devices idle: they hold
-nothing and compute nothing.
+nothing and compute nothing. Which readings of the paper these are, and which of its bars decide for them, is in
+docs/optcnn.md.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +23,7 @@ from slicewise.cost.model import CostModel, LayerSeconds
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes, outer_masks
+from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes, mask_of, outer_masks
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import intervals
 
@@ -38,15 +41,17 @@ class OptCnnModel(CostModel):
             update_s=nothing,
             halo_s=nothing,
             reduce_s=nothing,
-            sync_s=self._server_bytes(layer, choices) / self._bandwidth(self._replicas_mask(layer, choices)),
+            sync_s=self._server_s(layer, choices),
         )
 
     def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         producer = self.graph[consumer.inputs[slot]]
-        items = self._received(producer, consumer, slot, before, after)  # [tier, before, after, rank]
-        rates = np.array([1 / self._full_bandwidth(tier) for tier in range(len(items))])
-        slowest: Floats = np.tensordot(rates, items, axes=1).max(axis=-1) * self.training.item_bytes
-        return slowest * (2 if self.returns_gradient(consumer, slot) else 1)
+        items = self._received(producer, consumer, slot, before, after).sum(axis=-1)
+        moved_s: Floats = np.tensordot(self._s_per_byte, items, axes=1) * self.training.item_bytes
+        return moved_s * (2 if self.returns_gradient(consumer, slot) else 1)
+
+    def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+        return np.diagonal(self.edge_seconds(consumer, slot, before, after))
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
         choices = Choices.of([slicing], self.cluster.mesh)
@@ -70,20 +75,24 @@ class OptCnnModel(CostModel):
         return choices.axes_of([dim for dim in Dim if dim not in sharding])
 
     def _server_bytes(self, layer: Layer, choices: Choices) -> Floats:
-        """Every replica pushes and pulls; weights that only one device holds stay there."""
-        weights = sum(weight.size for weight in layer.weights if weight.updated) * WEIGHT_BYTES
+        """Every replica pushes and pulls, as the paper counts; weights that only one device holds stay there."""
         replicas = group_sizes(self._replicas_mask(layer, choices), choices.mesh)
-        return np.where(replicas > 1, 2.0 * replicas * weights, 0.0)
+        return np.where(replicas > 1, 2.0 * replicas * _weight_bytes(layer), 0.0)
 
-    def _bandwidth(self, masks: Ints) -> Floats:
-        """Of the slowest tier that a group spans."""
-        axes, innermost = self.cluster.mesh.axes, len(self.cluster.tiers) - 1
-        occurring, index = np.unique(masks, return_inverse=True)
-        tiers = [min((axes[axis].tier for axis in axes_in(int(mask))), default=innermost) for mask in occurring]
-        return np.array([self._full_bandwidth(tier) for tier in tiers])[index]
+    def _server_s(self, layer: Layer, choices: Choices) -> Floats:
+        """sum over tiers of (replicas along the tier - 1) * weight bytes / bandwidth."""
+        replicas, mesh = self._replicas_mask(layer, choices), choices.mesh
+        pushes = [
+            (group_sizes(replicas & mask_of([n for n, axis in enumerate(mesh.axes) if axis.tier == tier]), mesh) - 1)
+            for tier in range(len(self.cluster.tiers))
+        ]
+        seconds: Floats = self._s_per_byte @ np.array(pushes) * _weight_bytes(layer)
+        return seconds
 
-    def _full_bandwidth(self, tier: int) -> float:
-        return self.cluster.tiers[tier].bytes_per_s
+    @cached_property
+    def _s_per_byte(self) -> Floats:
+        """Per tier, at the link's full bandwidth."""
+        return np.array([1 / tier.bytes_per_s for tier in self.cluster.tiers])
 
     def _received(self, producer: Layer, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """Items over each tier, [tier, before, after, rank]."""
@@ -132,7 +141,7 @@ class OptCnnModel(CostModel):
         """Whether a rank's neighbours up to `tier` work at all: the first along every axis that slices nothing."""
         mesh = choices.mesh
         idle = ~choices.axes_of(Dim) & self._outer_masks[tier]
-        others = mesh.coordinates > 0
+        others = mesh.coordinates[:, : len(mesh.axes)] > 0  # one device has no axes
         bits = 1 << np.arange(len(mesh.axes), dtype=np.int64)
         active: Floats = ((idle[:, None] & (others @ bits)[None, :]) == 0).astype(float)
         return active
@@ -140,3 +149,7 @@ class OptCnnModel(CostModel):
     @cached_property
     def _outer_masks(self) -> list[int]:
         return outer_masks(self.cluster.mesh, len(self.cluster.tiers))
+
+
+def _weight_bytes(layer: Layer) -> int:
+    return sum(weight.size for weight in layer.weights if weight.updated) * WEIGHT_BYTES

@@ -46,16 +46,31 @@ def test_compute_is_the_analytic_models_and_there_is_no_update_halo_or_statistic
 
 
 @pytest.mark.parametrize(
-    ("slicing", "replicas", "bytes_per_s"),
-    [((N, N), 4, BETWEEN), ((None, N), 2, INSIDE), ((F, N), 2, INSIDE), ((N, F), 2, BETWEEN), ((H, None), 2, BETWEEN)],
+    ("slicing", "replicas", "s_per_byte"),
+    [
+        ((N, N), 4, 1 / INSIDE + 1 / BETWEEN),
+        ((None, N), 2, 1 / INSIDE),
+        ((F, N), 2, 1 / INSIDE),
+        ((N, F), 2, 1 / BETWEEN),
+        ((H, None), 2, 1 / BETWEEN),
+    ],
 )
 def test_every_replica_pushes_gradients_to_a_server_and_pulls_weights(
-    slicing: Slicing, replicas: int, bytes_per_s: float
+    slicing: Slicing, replicas: int, s_per_byte: float
 ) -> None:
+    """Bytes count both ways; seconds one, for pulls go against pushes on the same links."""
     graph = convs()
     cost = OptCnnModel(graph, NODES).layer_cost(graph["conv1"], slicing)
     assert cost.sync_bytes == 2 * replicas * WEIGHT_BYTES
-    assert cost.sync_s == pytest.approx(2 * replicas * WEIGHT_BYTES / bytes_per_s)
+    assert cost.sync_s == pytest.approx(WEIGHT_BYTES * s_per_byte)
+
+
+def test_a_server_takes_the_copies_of_its_node_and_then_one_per_node() -> None:
+    """4 nodes of 4: three copies inside the node, all nodes at once, then three between nodes."""
+    graph = convs(batch=16)
+    cost = OptCnnModel(graph, machine(4, 4)).layer_cost(graph["conv1"], (N, N, N, N))
+    assert cost.sync_bytes == 2 * 16 * WEIGHT_BYTES
+    assert cost.sync_s == pytest.approx(3 * WEIGHT_BYTES / INSIDE + 3 * WEIGHT_BYTES / BETWEEN)
 
 
 @pytest.mark.parametrize("slicing", [(F, F), (None, None), (None, F)])
@@ -70,11 +85,11 @@ def transfer(before: Slicing, after: Slicing) -> Cost:
     return OptCnnModel(graph, NODES).edge_cost(graph["conv1"], 0, before, after)
 
 
-def test_a_device_waits_for_what_it_needs_and_lacks_without_latency_there_and_back() -> None:
+def test_what_devices_need_and_lack_is_sent_one_after_the_other_without_latency_there_and_back() -> None:
     """From samples to filters: each of 4 devices needs all, has a quarter; its node has another one."""
     quarter = TENSOR_BYTES / 4
     cost = transfer((N, N), (F, F))
-    assert cost.transfer_s == pytest.approx(2 * (2 * quarter / BETWEEN + quarter / INSIDE))
+    assert cost.transfer_s == pytest.approx(2 * 4 * (2 * quarter / BETWEEN + quarter / INSIDE))
     assert cost.transfer_bytes == 2 * 4 * 3 * quarter
 
 
@@ -82,7 +97,7 @@ def test_borders_are_part_of_the_transfer() -> None:
     """Halves of 4 rows: each reads one row more; 4 samples, 8 channels, 8 columns."""
     row_bytes = 4 * 4 * 8 * 8
     cost = transfer((None, H), (None, H))
-    assert cost.transfer_s == pytest.approx(2 * row_bytes / INSIDE)
+    assert cost.transfer_s == pytest.approx(2 * 2 * row_bytes / INSIDE)
     assert cost.transfer_bytes == 2 * 2 * row_bytes
 
 
@@ -99,3 +114,19 @@ def test_nothing_goes_back_to_the_input() -> None:
     graph = convs()
     cost = OptCnnModel(graph, NODES).edge_cost(graph["conv0"], 0, (N, N), (F, F))
     assert cost.transfer_bytes == 4 * 3 * 4 * (4 * 4 * 8 * 8) / 4
+
+
+def test_on_one_device_there_is_nothing_but_compute() -> None:
+    graph = convs()
+    model = OptCnnModel(graph, machine(1))
+    total = sum(model.plan_costs({layer.name: () for layer in graph}).values(), Cost())
+    assert total.total_s == total.compute_s > 0
+    assert total.bytes_moved == 0
+
+
+def test_fewer_readers_cost_fewer_transfers_so_small_linear_layers_gather_on_few_devices() -> None:
+    """What the paper's plans show: the last linear layer of VGG-16 on 2 of 4 devices."""
+    graph = convs()
+    model = OptCnnModel(graph, machine(4))
+    seconds = [model.edge_cost(graph["conv1"], 0, (N, N), after).transfer_s for after in ((F, F), (None, F))]
+    assert seconds[1] == pytest.approx(seconds[0] / 2)
