@@ -12,9 +12,10 @@ from slicewise.cluster.device import Device as Device  # a cluster is described 
 from slicewise.cluster.device import read_device
 from slicewise.cluster.fields import Fields
 from slicewise.cluster.mesh import Mesh
+from slicewise.cluster.tuning import NEUTRAL, Tuning, read_tuning
 from slicewise.errors import ClusterError, RequestError, UnknownName
 
-COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
+COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,10 @@ class Tier:
     collectives: Mapping[str, Link] = field(default_factory=dict)  # fitted, where the plain link is not the truth
 
     def link(self, operation: str) -> Link:
-        return self.collectives.get(operation) or Link(self.latency_s, self.bytes_per_s)
+        found = self.collectives.get(operation)
+        if found is None and operation == "gradient":
+            found = self.collectives.get("all_reduce")
+        return found or Link(self.latency_s, self.bytes_per_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,7 @@ class Cluster:
     overlap: float = 1.0  # the share of a gradient all-reduce that can hide behind backward
     cores: int | None = None  # set where ranks share cores: more ranks than cores slow each other down
     origin: str = "preset"
+    tuning: Tuning = NEUTRAL  # what the framework does to the strategies' closed forms
 
     @cached_property
     def devices(self) -> int:
@@ -129,7 +134,7 @@ def _read(path: Path) -> str:
 def parse_cluster(text: str, origin: str) -> Cluster:
     """A cluster from TOML; errors name the file and the field."""
     given = Fields.parse(text, origin)
-    given.check_names(("name", "origin", "overlap", "cores", "device", "tiers"))
+    given.check_names(("name", "origin", "overlap", "cores", "device", "tiers", "tuning"))
     return Cluster(
         name=given.text("name"),
         device=read_device(given),
@@ -137,6 +142,7 @@ def parse_cluster(text: str, origin: str) -> Cluster:
         overlap=given.share("overlap") if "overlap" in given else 1.0,
         cores=given.whole("cores") if "cores" in given else None,
         origin=given.text("origin") if "origin" in given else "preset",
+        tuning=read_tuning(given.table("tuning")) if "tuning" in given else NEUTRAL,
     )
 
 

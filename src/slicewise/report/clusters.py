@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
 from slicewise.cluster.device import DTYPES, Device
+from slicewise.cluster.tuning import tuning_toml
 from slicewise.report.tables import console, table_of
 from slicewise.units import amount, seconds
 
@@ -54,7 +55,7 @@ def show_cluster(cluster: Cluster) -> None:
     out.print(facts)
     table = table_of("tier", "members", "ports", "operation", "latency", "bandwidth of a port", "all busy, per device")
     for position, tier in enumerate(cluster.tiers):
-        for operation in tier.collectives or ("any",):
+        for operation in _operations(tier):
             link = tier.link(operation)
             table.add_row(
                 tier.name,
@@ -66,6 +67,16 @@ def show_cluster(cluster: Cluster) -> None:
                 amount(cluster.bytes_per_s(position, operation), "B/s"),
             )
     out.print(table)
+    told = tuning_toml(cluster.tuning)
+    if told:
+        out.print("\n".join(told).strip(), markup=False, highlight=False)
+
+
+def _operations(tier: Tier) -> list[str]:
+    """Those with a pace of their own, and `any` for the rest if there is one."""
+    own = [name for name in COLLECTIVES if name in tier.collectives]
+    covered = all(name in own for name in COLLECTIVES if name != "gradient")
+    return own if covered else ["any", *own]
 
 
 def _device_rows(device: Device) -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""`slicewise provision MODEL`: how many devices for how long, between fast and cheap."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from slicewise.cli.options import add_json, duration, print_json
+from slicewise.cli.oracle import add_request, counts, oracle_from, per_device, strategies_of
+
+if TYPE_CHECKING:
+    from slicewise.strategies.provision import Option
+
+HELP = "what a training needs: devices, nodes, hours and cost of every option worth having"
+
+DEFAULT_PER_DEVICE = 32.0
+DEFAULT_COUNTS = [1 << power for power in range(11)]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_request(parser, needs_batch=False)
+    parser.add_argument("--epochs", type=per_device, metavar="E", required=True, help="passes over the data set")
+    parser.add_argument("--devices", type=counts, metavar="P,P,...", help="counts to look at (default: 1,2,...,1024)")
+    parser.add_argument("--deadline", type=duration, metavar="TIME", help="must be done in this time, as 12h")
+    parser.add_argument("--gpu-hours", type=per_device, metavar="H", help="no more device-hours than these")
+    parser.add_argument("--price", type=per_device, metavar="PRICE", help="of one device-hour, in any currency")
+    add_json(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    from slicewise.strategies.projecting import table_of
+    from slicewise.strategies.provision import frontier, options_of, within
+
+    names = strategies_of(options)
+    weak = options.batch_per_device or (None if options.batch else DEFAULT_PER_DEVICE)
+    oracle = oracle_from(options, weak)
+    wanted = sorted(set(options.devices or _possible(DEFAULT_COUNTS, weak)))
+    table = table_of(oracle, names, wanted)
+    every = options_of(table, wanted, epochs=options.epochs, price=options.price)
+    deadline_h = options.deadline / 3600 if options.deadline else None
+    kept = within(frontier(every), deadline_h=deadline_h, device_hours=options.gpu_hours)
+    if options.json:
+        print_json({**_asked(options, table.to_dict()), "options": [option.to_dict() for option in kept]})
+    else:
+        from slicewise.report.provision import show_options
+
+        show_options(oracle, kept, epochs=options.epochs, missed=_missed(every, deadline_h, options.gpu_hours))
+    return 0 if kept else 1
+
+
+def _possible(devices: list[int], weak: float | None) -> list[int]:
+    """Counts whose batch is whole."""
+    return [count for count in devices if weak is None or (weak * count).is_integer()]
+
+
+def _asked(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
+    asked = {name: table[name] for name in ("model", "cluster", "engine", "scaling", "samples", "origin", "range")}
+    limits = {"epochs": options.epochs, "deadline_s": options.deadline, "gpu_hours": options.gpu_hours}
+    return asked | limits | {"price": options.price}
+
+
+def _missed(every: "list[Option]", deadline_h: float | None, device_hours: float | None) -> str:
+    """Why nothing is left, and what would do."""
+    if not every:
+        return "no strategy is possible on any of these device counts; `slicewise oracle` says why"
+    fastest, cheapest = min(every, key=lambda o: o.hours), min(every, key=lambda o: o.device_hours)
+    asked = [f"{deadline_h:.3g} hours"] if deadline_h is not None else []
+    asked += [f"{device_hours:g} device-hours"] if device_hours is not None else []
+    return (
+        f"nothing keeps {' and '.join(asked)}: the fastest is {fastest.row.devices} devices in {fastest.hours:,.2f} "
+        f"hours ({fastest.device_hours:,.1f} device-hours), the cheapest {cheapest.row.devices} in "
+        f"{cheapest.hours:,.2f} ({cheapest.device_hours:,.1f})"
+    )

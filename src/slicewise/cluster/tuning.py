@@ -1,0 +1,108 @@
+"""What a framework on a machine does to the closed forms of the strategies; neutral where nothing is known.
+
+Part of a cluster's description (`[tuning]`), written by hand or by `slicewise calibrate --from`. Latency and bandwidth
+per tier are not here: they are the tiers' own (`Tier.collectives`), as for every other model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from slicewise.cluster.fields import Fields
+
+SHARDED = ("filter", "channel", "spatial")  # ways to make a layer smaller than a device would like
+STRATEGIES = (
+    "serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial", "owt"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Neutral: the published closed forms."""
+
+    # per way of sharding, the share of a layer's compute that stays however thin it is cut: f + (1 - f) / p
+    fixed_compute: Mapping[str, float] = field(default_factory=dict)
+    # per strategy, the seconds of its communication over those of the closed form
+    communication: Mapping[str, float] = field(default_factory=dict)
+    # collectives run one ring through all their devices: p - 1 steps at the slowest link, one flow per link;
+    # otherwise tier by tier
+    flat_rings: bool = False
+    # hybrids exchange the gradients of every matrix product by themselves: one latency each, not one in all
+    layer_messages: bool = False
+    # whether filter and channel cut linear layers; if not, every device has them whole, and all-reduces their gradients
+    split_linear: bool = True
+    # gradients of layers that filter and channel leave whole, and those between the leaders of spatial groups, go
+    # through the host at this rate
+    staged_bytes_per_s: float | None = None
+    halo_latency_s: float | None = None  # of one halo message, where it does not go the way of other messages
+    overlap: float = 0.0  # the share of gradient exchange that hides behind backward, unless the request says
+    memory_reuse: float = 1.0  # gamma: bytes really held over bytes counted
+    margin: float | None = None  # relative uncertainty of an iteration that the fit left
+
+    def shard_share(self, kind: str, parts: int) -> float:
+        """What is left of a layer's compute on each of `parts` devices."""
+        fixed = self.fixed_compute.get(kind, 0.0)
+        return fixed + (1 - fixed) / parts
+
+    def stretch(self, strategy: str) -> float:
+        """How many times the closed form a strategy's communication takes."""
+        return self.communication.get(strategy, 1.0)
+
+
+NEUTRAL = Tuning()
+
+
+def read_tuning(given: Fields) -> Tuning:
+    """From `[tuning]` of a cluster file."""
+    given.check_names([item.name for item in fields(Tuning)])
+    return Tuning(
+        fixed_compute=_numbers(given, "fixed_compute", SHARDED),
+        communication=_numbers(given, "communication", STRATEGIES),
+        flat_rings=_flag(given, "flat_rings", NEUTRAL.flat_rings),
+        layer_messages=_flag(given, "layer_messages", NEUTRAL.layer_messages),
+        split_linear=_flag(given, "split_linear", NEUTRAL.split_linear),
+        staged_bytes_per_s=_positive(given, "staged_bytes_per_s"),
+        halo_latency_s=_positive(given, "halo_latency_s"),
+        overlap=given.share("overlap") if "overlap" in given else NEUTRAL.overlap,
+        memory_reuse=_positive(given, "memory_reuse") or NEUTRAL.memory_reuse,
+        margin=_positive(given, "margin"),
+    )
+
+
+def tuning_toml(tuning: Tuning) -> list[str]:
+    """The lines of `[tuning]`, of what is not neutral; none if all is."""
+    changed = [item.name for item in fields(Tuning) if getattr(tuning, item.name) != getattr(NEUTRAL, item.name)]
+    if not changed:
+        return []
+    plain, tables = [], []
+    for name in changed:
+        value = getattr(tuning, name)
+        if isinstance(value, Mapping):
+            tables += ["", f"[tuning.{name}]", *(f"{_key(key)} = {number:.4g}" for key, number in value.items())]
+        else:
+            plain.append(f"{name} = {str(value).lower() if isinstance(value, bool) else format(value, '.4g')}")
+    return ["", "[tuning]", *plain, *tables]
+
+
+def _key(name: str) -> str:
+    return f'"{name}"' if "+" in name else name
+
+
+def _numbers(given: Fields, name: str, known: tuple[str, ...]) -> dict[str, float]:
+    if name not in given:
+        return {}
+    table = given.table(name)
+    table.check_names(known, "strategy")
+    return {key: table.positive(key) for key in table.values}
+
+
+def _flag(given: Fields, name: str, otherwise: bool) -> bool:
+    if name not in given:
+        return otherwise
+    value = given.values[name]
+    if not isinstance(value, bool):
+        given.fail(f"{name} must be true or false (got {value!r})")
+    return value
+
+
+def _positive(given: Fields, name: str) -> float | None:
+    return given.positive(name) if name in given else None

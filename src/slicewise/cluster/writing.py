@@ -1,0 +1,47 @@
+"""A cluster as the TOML text that `load_cluster` reads."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.tuning import tuning_toml
+
+
+def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
+    """Everything spelled out, four digits of each figure; `remarks` stand above it as comments."""
+    device = cluster.device
+    lines = [
+        *(f"# {remark}".rstrip() for remark in remarks),
+        f"name = {json.dumps(cluster.name)}",
+        f"origin = {json.dumps(cluster.origin)}",
+        f"overlap = {cluster.overlap:.3f}",
+        *([f"cores = {cluster.cores}"] if cluster.cores else []),
+        "",
+        "[device]",
+        f"name = {json.dumps(device.name)}",
+        f"peak_flops_per_s = {device.peak_flops_per_s:.4g}",
+        f"memory_bytes_per_s = {device.memory_bytes_per_s:.4g}",
+        f"memory_bytes = {device.memory_bytes}",
+        f"kernel_s = {device.kernel_s:.4g}",
+        f"half_size = [{', '.join(f'{half:g}' for half in device.half_size)}]",
+        *_table("device.reduced_flops_per_s", device.reduced_flops_per_s),
+        *_table("device.efficiency", device.efficiency),
+    ]
+    for tier in cluster.tiers:
+        lines += [
+            "",
+            "[[tiers]]",
+            f"name = {json.dumps(tier.name)}",
+            f"size = {tier.size}",
+            f"latency_s = {tier.latency_s:.4g}",
+            f"bytes_per_s = {tier.bytes_per_s:.4g}",
+            f"ports = {tier.ports}",
+        ]
+        for name, link in tier.collectives.items():
+            pace = {"latency_s": link.latency_s, "bytes_per_s": link.bytes_per_s}
+            lines += _table(f"tiers.collectives.{name}", pace)
+    return "\n".join([*lines, *tuning_toml(cluster.tuning)]) + "\n"
+
+
+def _table(name: str, values: Mapping[str, float]) -> list[str]:
+    return ["", f"[{name}]", *(f"{key} = {value:.4g}" for key, value in values.items())] if values else []

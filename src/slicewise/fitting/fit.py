@@ -1,0 +1,162 @@
+"""Learn a machine and its framework from a few measured runs, so that larger ones can be projected.
+
+    minimise over theta    sum over runs of rho((log projected(theta) - log measured) / sigma)
+                           + sum over parameters of ((log theta - log preset) / spread)^2 / 2
+
+rho(z) = sqrt(1 + z^2) - 1 grows like z^2 / 2 for small z, and like |z| for runs that no theta explains. What no run
+speaks about stays at its preset. Compute and communication count beside the iteration where a run has them.
+Uncertainties come from the curvature at the minimum; runs that scatter more than sigma count for less there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.fitting.parameters import Parameter, parameters
+from slicewise.fitting.projecting import Projector
+from slicewise.fitting.runs import Run
+from slicewise.partition.choices import Floats
+
+SIGMA = 0.1  # what runs of one machine scatter, relative
+KINDS = ("iteration_s", "compute_s", "communication_s")
+SPEAKS = 0.01  # a run speaks about a parameter that moves it by this share of its own change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """One parameter."""
+
+    name: str
+    unit: str
+    preset: float
+    value: float
+    deviation: float  # standard deviation of the logarithm: the relative one, where it is small
+    runs: int  # that speak about it; 0: it is still the preset's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    cluster: Cluster
+    parameters: tuple[Fitted, ...]
+    projected_s: tuple[float, ...]  # per run
+    margin: float  # of a projection, relative: twice its standard deviation
+
+
+def fit(
+    runs: Sequence[Run],
+    base: Cluster,
+    projector: Projector | None = None,
+    *,
+    sigma: float = SIGMA,
+    distrust: float = 1.0,
+) -> Fit:
+    """The cluster that explains `runs` best, from what `base` says of it; `distrust` multiplies every spread."""
+    project = projector or Projector()
+    learned = _learn(runs, base, project, sigma, distrust)
+    margin = 2 * max(learned.deviation, _deviation_beyond(runs, base, project, sigma, distrust))
+    cluster = replace(learned.cluster, origin="fitted", tuning=replace(learned.cluster.tuning, margin=margin))
+    return Fit(
+        cluster=cluster,
+        parameters=learned.parameters,
+        projected_s=tuple(float(seconds) for seconds in project.seconds(runs, cluster)),
+        margin=margin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    cluster: Cluster
+    parameters: tuple[Fitted, ...]
+    deviation: float  # of the fitted runs' projections: their scatter, and what the parameters leave open
+
+
+def _learn(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float, distrust: float) -> _Learned:
+    from scipy.optimize import least_squares  # only here: planning and projecting start without it
+
+    given = list(parameters(base, tuple(dict.fromkeys(run.strategy for run in runs))))
+    seen = [(number, kind) for number, run in enumerate(runs) for kind in KINDS if getattr(run, kind) is not None]
+    measured = np.log([getattr(runs[number], kind) for number, kind in seen])
+
+    def off(moved: Floats) -> Floats:
+        terms = project.terms(runs, _moved(base, given, moved))
+        projected = np.array([getattr(terms[number], kind) for number, kind in seen])
+        difference: Floats = np.log(np.maximum(projected, 1e-12)) - measured
+        return difference
+
+    slopes = _slopes(off, len(given))
+    speaks = np.abs(slopes) > SPEAKS
+    spoken = np.flatnonzero(speaks.any(axis=0))
+    spread = distrust * np.array([given[number].spread for number in spoken])
+    most = np.log([given[number].most / given[number].value for number in spoken])
+
+    def residuals(moved: Floats) -> Floats:
+        return np.concatenate([_tamed(off(_spread_out(moved, spoken, len(given))) / sigma), moved / spread])
+
+    found = least_squares(residuals, np.zeros(len(spoken)), bounds=(-np.inf, most + 1e-9))
+    moved = _spread_out(found.x, spoken, len(given))
+    left = off(moved)
+    scatter = max(1.0, float(np.mean(_tamed(left / sigma) ** 2)))
+    told, trusted = found.jac[: len(seen)], found.jac[len(seen) :]
+    covariance = np.linalg.inv(told.T @ told / scatter + trusted.T @ trusted)
+    leverage = sigma * told
+    left_open = np.einsum("ri,ij,rj->r", leverage, covariance, leverage)
+    deviations = dict(zip(map(int, spoken), np.sqrt(np.diag(covariance)), strict=True))
+    learned = tuple(
+        Fitted(
+            name=parameter.name,
+            unit=parameter.unit,
+            preset=parameter.value,
+            value=parameter.value * float(np.exp(moved[number])),
+            deviation=float(deviations.get(number, parameter.spread)),
+            runs=len({seen[row][0] for row in np.flatnonzero(speaks[:, number])}),
+        )
+        for number, parameter in enumerate(given)
+    )
+    return _Learned(_moved(base, given, moved), learned, float(np.sqrt(np.mean(left**2) + np.mean(left_open))))
+
+
+def _deviation_beyond(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float, distrust: float) -> float:
+    """How far off the largest run of every kind is if the fit does not see it; 0 where there is nothing smaller."""
+    largest: dict[tuple[object, ...], int] = {}
+    for run in runs:
+        largest[_kind(run)] = max(run.devices, largest.get(_kind(run), 0))
+    rest = [run for run in runs if run.devices < largest[_kind(run)] or run.devices == 1]
+    known = {_kind(run) for run in rest}
+    beyond = [run for run in runs if 1 < run.devices == largest[_kind(run)] and _kind(run) in known]
+    if not beyond:
+        return 0.0
+    smaller = _learn(rest, base, project, sigma, distrust).cluster
+    ratios = project.seconds(beyond, smaller) / np.array([run.iteration_s for run in beyond])
+    return float(np.sqrt(np.mean(np.log(ratios) ** 2)))
+
+
+def _kind(run: Run) -> tuple[object, ...]:
+    return run.model, run.input, run.dtype, run.strategy
+
+
+def _moved(base: Cluster, given: Sequence[Parameter], moved: Floats) -> Cluster:
+    """`base` with every parameter moved by so much on its logarithmic scale; what does not move is not touched."""
+    for parameter, step in zip(given, moved, strict=True):
+        if step:
+            base = parameter.put(base, parameter.value * float(np.exp(step)))
+    return base
+
+
+def _spread_out(values: Floats, places: NDArray[np.intp], count: int) -> Floats:
+    everywhere = np.zeros(count)
+    everywhere[places] = values
+    return everywhere
+
+
+def _slopes(off: Callable[[Floats], Floats], count: int) -> Floats:
+    """d log projected / d log parameter at the preset: [run, parameter]."""
+    steps = 0.1 * np.eye(count)
+    return np.stack([(off(step) - off(-step)) / 0.2 for step in steps], axis=1)
+
+
+def _tamed(residuals: Floats) -> Floats:
+    """sign(z) sqrt(2 rho(z)): its square is 2 rho(z)."""
+    return residuals * np.sqrt(2 / (np.sqrt(1 + residuals**2) + 1))

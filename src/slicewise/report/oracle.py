@@ -1,0 +1,113 @@
+"""The oracle's answers as tables for people."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from slicewise.report.tables import table_of
+from slicewise.strategies.limits import Limit, Stop
+from slicewise.strategies.projecting import ProjectionTable
+from slicewise.strategies.projection import Projection, margin_of
+from slicewise.units import amount, seconds
+
+_KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}
+
+
+def wide_console() -> Console:
+    """These tables have many columns; what is not a terminal is as wide as they are."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=190)
+
+
+def show_oracle(table: ProjectionTable) -> None:
+    wide_console().print(_drawn(table), highlight=False)
+
+
+def oracle_text(table: ProjectionTable) -> str:
+    out = Console(width=190, no_color=True, highlight=False)
+    with out.capture() as captured:
+        out.print(_drawn(table))
+    return captured.get()
+
+
+def _drawn(projected: ProjectionTable) -> Group:
+    oracle = projected.oracle
+    possible = [row for row in projected if row.terms]
+    kinds = [kind for kind, name in _KINDS.items() if any(getattr(row.terms, name) for row in possible)]
+    table = table_of(
+        "devices", "strategy", "split", "compute", *kinds, "iteration", "range",
+        *(["epoch"] if oracle.samples else []), "samples/s", "efficiency", "memory",
+    )  # fmt: skip
+    for column in table.columns:
+        column.no_wrap = column.header != "split"
+    before = 0
+    for row in possible:
+        if row.devices != before and before:
+            table.add_section()
+        style = "bold" if row.best else None if row.feasible else "dim"
+        table.add_row(*_cells(row, kinds, with_epoch=bool(oracle.samples)), style=style)
+        before = row.devices
+    batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
+    head = f"{oracle.graph.name} on {oracle.cluster.name}, {batch}, engine {oracle.engine.name}"
+    return Group(Text(head, style="bold"), *([table] if possible else []), *map(Text, _notes(projected)))
+
+
+def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequence[str]:
+    terms = row.terms
+    assert terms is not None
+    memory = amount(terms.memory_bytes, "B")
+    waits = [getattr(terms, _KINDS[kind]) for kind in kinds]
+    return [
+        str(row.devices),
+        f"{row.strategy} *" if row.best else row.strategy,
+        terms.split,
+        seconds(terms.compute_s),
+        *(seconds(wait) if wait else "-" for wait in waits),
+        seconds(row.iteration_s),
+        f"{seconds(row.low_s)} - {seconds(row.high_s)}",
+        *([hours(row.epoch_s or 0.0)] if with_epoch else []),
+        f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
+        f"{row.efficiency:.0%}",
+        memory if row.feasible else f"{memory}, too much",
+    ]
+
+
+def _notes(projected: ProjectionTable) -> list[str]:
+    oracle = projected.oracle
+    limit = amount(oracle.memory_limit_bytes, "B")
+    notes = [f"* best at its device count; range: {margin_of(oracle.cluster)[1]}; memory limit {limit}"]
+    if any(row.strategy == "layerwise" for row in projected) and oracle.engine.name == "paradl":
+        notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for row in projected:
+        if not row.terms and row.reason:
+            reasons.setdefault((row.strategy, row.reason), []).append(row.devices)
+    for (strategy, reason), counts in reasons.items():
+        notes.append(f"not possible: {strategy} on {', '.join(map(str, counts))}: {reason}")
+    return notes
+
+
+def hours(value_s: float) -> str:
+    """`hours(5400) == '1 h 30 min'`."""
+    if value_s < 60:
+        return seconds(value_s)
+    minutes = round(value_s / 60)
+    return f"{minutes // 60:,} h {minutes % 60:02d} min" if minutes >= 60 else f"{value_s / 60:.1f} min"
+
+
+def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
+    """The binding ones; what costs less than a twentieth is in the JSON."""
+    out = wide_console()
+    table = table_of("devices", "strategy", "limit", "price")
+    for limit in limits:
+        if limit.binds:
+            table.add_row(str(limit.devices), limit.strategy, limit.name, limit.told)
+    out.print(Text("what binds", style="bold"))
+    out.print(table if table.row_count else Text("nothing"))
+    for stop in stops:
+        out.print(Text(stop.told), highlight=False)
+
+
+def show_verdict(paragraph: str) -> None:
+    wide_console().print(Text(paragraph))

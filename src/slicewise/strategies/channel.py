@@ -1,0 +1,43 @@
+"""Channel: every matrix product but the first is cut by input channel; all devices see all samples.
+
+    compute          (D/p) S(FW + BW) + (D/(B p)) S(WU)
+    communication    3 (D/B) (p - 1) S_{l<G}(alpha + B y delta beta / p)
+                     reduction (twice a gather) of y forward, all-gather of dL/dx backward
+    memory           2 delta S(B (x + y) + w/p)
+    limit            p <= min C
+
+The first product reads the samples themselves, which have three channels or one: every device computes it whole, and
+its C does not count for the limit.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from slicewise.errors import InfeasibleError
+from slicewise.graph.dims import Dim
+from slicewise.strategies.filter import cut_layers, gathered, whole_gradients_s
+from slicewise.strategies.setting import Setting, Terms
+
+
+def project(at: Setting) -> Iterator[Terms]:
+    p = at.devices
+    cut = cut_layers(at) & (np.arange(len(at.profile.layers)) != at.profile.first_product)
+    least = at.profile.least(Dim.C, among=cut)
+    if least is None:
+        raise InfeasibleError("channels: no layer behind the first has input channels to slice")
+    if p > least[0]:
+        raise InfeasibleError(f"channels: {least[1]} reads {least[0]}, too few for {p} devices")
+    seconds = at.seconds(at.batch)
+    share = np.where(cut, at.tuning.shard_share("channel", p), 1.0)
+    held = np.where(cut, 1 / p, 1.0)
+    update_s = float((at.update_s * held).sum())
+    yield Terms(
+        compute_s=float((share * seconds.both).sum()) + update_s,
+        update_s=update_s,
+        backward_s=float((share * seconds.backward).sum()),
+        gradient_s=whole_gradients_s(at, cut_layers(at), p),
+        layerwise_s=at.layerwise_s(at.batch * gathered(at, cut_layers(at)), p),
+        memory_bytes=at.memory_bytes(at.batch, held),
+        split=f"C{p}",
+    )

@@ -1,0 +1,60 @@
+"""Data + spatial: p1 groups share the samples, the p2 devices of a group share the space of the first layers.
+
+    compute          (D/p) S_split(FW + BW) + (D/p1) S_rest(FW + BW) + (D/B) S(WU)
+    communication    2 (D/B) S_split(2 alpha + (B/p1) (halo(x) + halo(dL/dy)) delta beta)    halo, in the group
+                     + (D/B) (p2 - 1) (alpha + (B/p1) y delta beta / p2)                     gather where the split ends
+                     + 2 (D/B) (p2 - 1) (alpha + S_split(w) delta beta / p2)                 gradients, in the group
+                     + 2 (D/B) (p1 - 1) (alpha + S(w) delta beta / p1)                       gradients, among p1 leaders
+    memory           2 delta (S_split(B (x + y) / p + w) + S_rest(B (x + y) / p1 + w))
+    limit            p1 p2 <= B min (W H)
+
+Only leaders speak between groups, so no flows of a node share its ports there unless several groups sit in it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.errors import InfeasibleError
+from slicewise.graph.dims import SPACE, Dim
+from slicewise.strategies.setting import Setting, Terms, every_possible, parts
+from slicewise.strategies.space import divided, spelled
+
+
+def project(at: Setting) -> Iterator[Terms]:
+    yield from every_possible(at.splits(), lambda split: _split(at, *split))
+
+
+def _split(at: Setting, p1: int, p2: int) -> Iterator[Terms]:
+    if p1 > at.batch:
+        raise InfeasibleError(f"samples: a batch of {at.batch} does not reach {p1} groups")
+    samples = parts(at.batch, p1)
+    leaders_s = at.all_reduce_s(at.all_weights, p1, p2, idle=p2, messages=at.hybrid_messages, staged=True)
+    update_s = float(at.update_s.sum())
+    capacity = at.profile.cluster.device.memory_bytes
+    for found in divided(at, samples, p2):
+        total_s = found.compute_s + found.halo_s + found.gather_s + found.reduce_s
+        best = int(np.lexsort((total_s, found.memory_bytes > capacity))[0])
+        depth = int(found.depth[best])
+        inside = np.arange(len(at.profile.layers)) < depth
+        yield Terms(
+            compute_s=float(found.compute_s[best]) + update_s,
+            update_s=update_s,
+            backward_s=float(found.backward_s[best]),
+            gradient_s=float(found.reduce_s[best]) + leaders_s,
+            layerwise_s=float(found.gather_s[best]) + _statistics_s(at, inside, p1, p2),
+            halo_s=float(found.halo_s[best]),
+            memory_bytes=float(found.memory_bytes[best]),
+            split=f"{p1}x{p2}, {spelled(found.degrees)} to {at.profile.layers[depth - 1].name}",
+        )
+
+
+def _statistics_s(at: Setting, inside: NDArray[np.bool_], p1: int, p2: int) -> float:
+    """Over all devices where a norm spans samples and split space, else over the groups or inside one."""
+    samples, space = at.profile.statistics([Dim.N]), at.profile.statistics(SPACE)
+    return (
+        at.statistics_s(np.where(inside, samples, 0.0), at.devices)
+        + at.statistics_s(np.where(inside & (samples == 0), space, 0.0), p2)
+        + at.statistics_s(np.where(inside, 0.0, samples), p1, stride=p2)
+    )

@@ -1,0 +1,178 @@
+"""Two ways to price a strategy, behind one interface.
+
+paradl       the closed forms, one file per strategy
+slicewise    the strategy as a plan, priced by the planner's cost model and played by its simulation
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.tuning import Tuning
+from slicewise.cost.compute import PRODUCTS
+from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
+from slicewise.errors import InfeasibleError, UnknownName
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
+from slicewise.plans import spelled
+from slicewise.strategies.links import Links
+from slicewise.strategies.profile import Profile
+from slicewise.strategies.registry import STRATEGIES
+from slicewise.strategies.setting import Setting, Terms, divisors, parts
+
+Split = tuple[int, int]
+HYBRIDS = ("data+filter", "data+spatial")
+
+
+class Engine(Protocol):
+    """Prices one strategy at one device count, or raises InfeasibleError with the reason."""
+
+    @property
+    def name(self) -> str: ...
+
+    def terms(self, strategy: str, devices: int, batch: int, split: Split | None) -> Terms: ...
+
+    def on(self, cluster: Cluster) -> "Engine": ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParadlEngine:
+    graph: LayerGraph
+    cluster: Cluster
+    training: Training
+    overlap: float | None = None  # None: as the tuning has it, which is not at all unless fitted
+    tuning: Tuning | None = None  # None: the cluster's
+    profiled: Profile | None = None  # of the same graph, device and training, where somebody has it already
+    name: str = "paradl"
+
+    @cached_property
+    def profile(self) -> Profile:
+        return self.profiled or Profile(self.graph, self.cluster, self.training)
+
+    @cached_property
+    def _tuning(self) -> Tuning:
+        return self.tuning or self.cluster.tuning
+
+    def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
+        """The fastest form of the strategy that fits the memory; if none does, the fastest."""
+        at = self.setting(devices, batch, split)
+        overlap = self._tuning.overlap if self.overlap is None else self.overlap
+        stretch = self._tuning.stretch(strategy)
+        found = [terms.stretched(stretch).overlapped(overlap) for terms in STRATEGIES[strategy](at)]
+        return chosen(found, self.cluster.device.memory_bytes)
+
+    def on(self, cluster: Cluster) -> "ParadlEngine":
+        return replace(self, cluster=cluster)
+
+    def setting(self, devices: int, batch: int, split: Split | None = None) -> Setting:
+        return Setting(
+            profile=self.profile,
+            links=Links(self.cluster, devices, flat=self._tuning.flat_rings),
+            devices=devices,
+            batch=batch,
+            tuning=self._tuning,
+            split=split,
+        )
+
+    def prepare(self, counts: list[tuple[int, int]]) -> None:
+        """Profiles every batch that strategies will ask for at these (devices, batch), in one sweep."""
+        most = self.profile.cuts.most_stages
+        wanted: set[int] = set()
+        for devices, batch in counts:
+            wanted |= {parts(batch, p1) for p1 in divisors(devices)}
+            if 1 < devices <= most:
+                wanted |= set(divisors(batch))
+        self.profile.prepare(sorted(wanted))
+
+
+def chosen(found: Iterable[Terms], capacity: float) -> Terms:
+    """The fastest that fits; if nothing does, the fastest."""
+    return min(found, key=lambda terms: (terms.memory_bytes > capacity, terms.iteration_s))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SlicewiseEngine:
+    """What `slicewise run` would execute, as `slicewise plan --strategy` prices it."""
+
+    graph: LayerGraph
+    cluster: Cluster
+    training: Training
+    overlap: float | None = None  # None: the cluster's; 0: gradients are exchanged after backward
+    name: str = "slicewise"
+
+    def on(self, cluster: Cluster) -> "SlicewiseEngine":
+        return replace(self, cluster=cluster)
+
+    def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
+        from slicewise.planning import predicted
+        from slicewise.search.baselines import BASELINES, hybrid
+        from slicewise.search.pipeline import best_pipeline
+
+        if strategy == "serial" and devices > 1:
+            raise InfeasibleError("devices: serial is one device")
+        model = self._model(devices, batch)
+        if strategy == "pipeline":
+            made = best_pipeline(model)
+            told = f"{devices} stages, {made.pipeline.micro_batches} segments, {made.schedule}"
+            return replace(of_prediction(made.predicted), split=told)
+        if split is not None and strategy in HYBRIDS:
+            if split[0] * split[1] != devices:
+                raise InfeasibleError(f"split: {split[0]}x{split[1]} does not make {devices} devices")
+            slicings = hybrid(model, strategy, split[0])
+        else:
+            slicings = BASELINES["data" if strategy == "serial" else strategy](model)
+        terms = of_prediction(predicted(model, slicings))
+        return replace(terms, split=_usual(model, slicings) if devices > 1 else "")
+
+    def _model(self, devices: int, batch: int) -> CostModel:
+        cluster = self.cluster.with_devices(devices)
+        if self.overlap is not None:
+            cluster = replace(cluster, overlap=self.overlap)
+        graph = self.graph.with_batch(batch)
+        graph = graph.with_local_statistics() if self.training.batchnorm == "local" else graph
+        return CostModel(graph, cluster, self.training)
+
+
+def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:
+    """How most matrix products are sliced."""
+    axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
+    products = Counter(slicings[layer.name] for layer in model.graph if layer.kind in PRODUCTS)
+    return spelled(products.most_common(1)[0][0], axes) if products else ""
+
+
+def of_prediction(predicted: Mapping[str, float]) -> Terms:
+    """A plan's prediction under the oracle's names.
+
+    What gradients cost is whatever they add to the step: the wait for them, and what they slow down on shared links. A
+    pipeline's stages wait for each other: that is compute, as in its closed form.
+    """
+    pipelined = "bubble_s" in predicted
+    others_s = predicted["reduce_s"] + predicted["transfer_s"] + predicted["halo_s"]
+    compute_s = predicted["compute_s"] + predicted["update_s"]
+    if pipelined:
+        compute_s = predicted["iteration_s"] - others_s
+    return Terms(
+        compute_s=compute_s,
+        update_s=predicted["update_s"],
+        gradient_s=max(0.0, predicted["iteration_s"] - compute_s - others_s),
+        layerwise_s=predicted["reduce_s"] + (0.0 if pipelined else predicted["transfer_s"]),
+        halo_s=predicted["halo_s"],
+        p2p_s=predicted["transfer_s"] if pipelined else 0.0,
+        memory_bytes=predicted["peak_memory_bytes"],
+    )
+
+
+ENGINES: Mapping[str, type[ParadlEngine] | type[SlicewiseEngine]] = {
+    "paradl": ParadlEngine,
+    "slicewise": SlicewiseEngine,
+}
+
+
+def engine_named(name: str) -> type[ParadlEngine] | type[SlicewiseEngine]:
+    if name not in ENGINES:
+        raise UnknownName("engine", name, ENGINES)
+    return ENGINES[name]

@@ -1,0 +1,65 @@
+"""Filter: every matrix product is cut by output channel; all devices see all samples.
+
+    compute          (D/p) S(FW + BW) + (D/(B p)) S(WU)
+    communication    3 (D/B) (p - 1) S_{l<G}(alpha + B y delta beta / p)
+                     all-gather of y forward, reduction (twice a gather) of dL/dx backward
+    memory           2 delta S(B (x + y) + w/p)
+    limit            p <= min F
+
+G counts the matrix products: what stands between them follows their cut. Compute is 1/p of the whole layer's only where
+no shard efficiency was fitted: `Tuning.fixed_compute["filter"]` is the share that stays.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.errors import InfeasibleError
+from slicewise.graph.dims import Dim
+from slicewise.partition.choices import Floats
+from slicewise.strategies.setting import Setting, Terms
+
+
+def project(at: Setting) -> Iterator[Terms]:
+    p = at.devices
+    cut = cut_layers(at)
+    check_filters(at, cut, p)
+    seconds = at.seconds(at.batch)
+    share = np.where(cut, at.tuning.shard_share("filter", p), 1.0)
+    held = np.where(cut, 1 / p, 1.0)
+    update_s = float((at.update_s * held).sum())
+    yield Terms(
+        compute_s=float((share * seconds.both).sum()) + update_s,
+        update_s=update_s,
+        backward_s=float((share * seconds.backward).sum()),
+        gradient_s=whole_gradients_s(at, cut, p),
+        layerwise_s=at.layerwise_s(at.batch * gathered(at, cut), p),
+        memory_bytes=at.memory_bytes(at.batch, held),
+        split=f"F{p}",
+    )
+
+
+def gathered(at: Setting, cut: NDArray[np.bool_]) -> Floats:
+    """Items per sample that every product that is cut, but the last, hands on whole."""
+    profile = at.profile
+    handed_on = profile.products & cut & (np.arange(len(profile.y)) < profile.last_product)
+    return np.where(handed_on, profile.y, 0.0)
+
+
+def cut_layers(at: Setting) -> NDArray[np.bool_]:
+    """All, or all but linear ones where a framework leaves those whole."""
+    return ~at.profile.linear if not at.tuning.split_linear else np.ones(len(at.profile.layers), dtype=bool)
+
+
+def whole_gradients_s(at: Setting, cut: NDArray[np.bool_], parts: int) -> float:
+    """Layers that a framework leaves whole have their gradients all-reduced like any others; usually there are none."""
+    return at.all_reduce_s(float(at.profile.w[~cut].sum()), parts, staged=True)
+
+
+def check_filters(at: Setting, cut: NDArray[np.bool_], parts: int) -> None:
+    least = at.profile.least(Dim.F, among=cut)
+    if least is None:
+        raise InfeasibleError("filters: no layer has filters to slice")
+    if parts > least[0]:
+        raise InfeasibleError(f"filters: {least[1]} has {least[0]}, too few for {parts} devices")

@@ -1,0 +1,239 @@
+"""Per layer: seconds on one whole device for any number of samples, and the items that the closed forms count.
+
+One array entry per layer of the graph. Everything that grows with the batch grows linearly in items, so two graphs, of
+one sample and of two, give the shard of any batch; seconds then come from the same roofline as the planner's.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.compute import FREE, PRODUCTS, Shard, shards
+from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.choices import Choices, Floats, Ints
+from slicewise.partition.stages import Cuts
+
+T = TypeVar("T")
+
+IN_PLACE = (Kind.NORM, Kind.ELEMENTWISE)  # the closed forms count no activations for them
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Of every layer, whole, for one number of samples."""
+
+    forward: Floats
+    backward: Floats
+
+    @property
+    def both(self) -> Floats:
+        return self.forward + self.backward
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """FW, BW, WU, |x|, |y|, |w| of `graph` on one device of `cluster`, as `training` runs it."""
+
+    graph: LayerGraph
+    cluster: Cluster
+    training: Training
+
+    @cached_property
+    def _model(self) -> CostModel:
+        return CostModel(self.graph.with_batch(1), self.cluster.with_devices(1), self.training)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Of one sample."""
+        return self._model.graph.layers
+
+    @cached_property
+    def _shards(self) -> dict[int, tuple[int, Shard, Shard]]:
+        """Per kind of layer: where the first of it stands, its shard for one sample, and what each sample more adds."""
+        model = self._model
+        nothing = Choices.of([(None,) * len(model.cluster.mesh.axes)], model.cluster.mesh)
+        two = self.graph.with_batch(2).layers
+        found: dict[int, tuple[int, Shard, Shard]] = {}
+        for position, alike in enumerate(model.alike):
+            if alike not in found:
+                one, more = shards(self.layers[position], nothing), shards(two[position], nothing)
+                found[alike] = position, one, _difference(more, one)
+        return found
+
+    def seconds(self, samples: int) -> Seconds:
+        """FW and BW of every layer for a batch of `samples`."""
+        if samples not in self._seconds:
+            self.prepare([samples])
+        return self._seconds[samples]
+
+    def prepare(self, batches: Sequence[int]) -> None:
+        """All of them in one sweep over the layers."""
+        missing = np.array(sorted({batch for batch in batches if batch not in self._seconds}), dtype=np.int64)
+        if not len(missing):
+            return
+        model, compute = self._model, self._model.compute
+        forward, backward = {}, {}
+        for alike, (position, one, step) in self._shards.items():
+            layer, part = self.layers[position], _sized(one, step, missing)
+            forward[alike] = compute.forward_s(layer, part)
+            trains = layer.name in model.graph.gradients
+            passes = model.passes(layer) if trains else 0
+            backward[alike] = compute.backward_s(layer, part, passes) if trains else np.zeros(len(missing))
+        forwards = np.stack([forward[alike] for alike in model.alike], axis=1)
+        backwards = np.stack([backward[alike] for alike in model.alike], axis=1)
+        for row, batch in enumerate(missing):
+            self._seconds[int(batch)] = Seconds(forwards[row], backwards[row])
+
+    @cached_property
+    def _seconds(self) -> dict[int, Seconds]:
+        return {}
+
+    @cached_property
+    def update_s(self) -> Floats:
+        compute = self._model.compute
+        known = {
+            alike: float(compute.update_s(self.layers[position], one)[0])
+            for alike, (position, one, _) in self._shards.items()
+        }
+        return np.array([known[alike] for alike in self._model.alike])
+
+    @cached_property
+    def x(self) -> Floats:
+        """Items of all inputs, per sample."""
+        return self._items(lambda step: sum(float(items[0]) for items in step.inputs))
+
+    @cached_property
+    def y(self) -> Floats:
+        return self._items(lambda step: float(step.output[0]))
+
+    def _items(self, of: Callable[[Shard], float]) -> Floats:
+        known = {alike: of(step) for alike, (_, _, step) in self._shards.items()}
+        return np.array([known[alike] for alike in self._model.alike])
+
+    @cached_property
+    def w(self) -> Floats:
+        """Items of trained weights, each counted where it is first read."""
+        return np.array([float(sum(w.size for w in layer.weights if w.updated)) for layer in self.layers])
+
+    @cached_property
+    def products(self) -> NDArray[np.bool_]:
+        return np.array([layer.kind in PRODUCTS for layer in self.layers])
+
+    @cached_property
+    def kept(self) -> NDArray[np.bool_]:
+        """Layers whose x and y the memory formula counts; with recompute only those of matrix products."""
+        skipped = (*FREE, *IN_PLACE)
+        if self.training.recompute:
+            return self.products
+        return np.array([layer.kind not in skipped for layer in self.layers])
+
+    @cached_property
+    def last_product(self) -> int:
+        return int(np.flatnonzero(self.products)[-1]) if self.products.any() else -1
+
+    @cached_property
+    def linear(self) -> NDArray[np.bool_]:
+        return np.array([layer.kind is Kind.LINEAR for layer in self.layers])
+
+    @cached_property
+    def first_linear(self) -> int | None:
+        return next((p for p, layer in enumerate(self.layers) if layer.kind is Kind.LINEAR), None)
+
+    def least(self, dim: Dim, among: NDArray[np.bool_]) -> tuple[int, str] | None:
+        """The smallest extent of a weight along `dim` among matrix products, and whose it is."""
+
+        def found() -> tuple[int, str] | None:
+            extents = [
+                (weight.shape[weight.dims.index(dim)], self.layers[position].name)
+                for position in np.flatnonzero(among & self.products)
+                for weight in self.layers[position].weights
+                if dim in weight.dims and len(weight.dims) > 1
+            ]
+            return min(extents, default=None, key=lambda pair: pair[0])
+
+        return self.remembered(("least", dim, among.tobytes()), found)
+
+    @cached_property
+    def first_product(self) -> int:
+        return int(np.flatnonzero(self.products)[0]) if self.products.any() else -1
+
+    @cached_property
+    def alive(self) -> Floats:
+        """Behind each layer: items per sample, of all tensors that later layers read."""
+        last: dict[str, int] = {}
+        for position, layer in enumerate(self.layers):
+            for source in layer.inputs:
+                last[source] = position
+        change = np.zeros(len(self.layers) + 1)
+        for position, layer in enumerate(self.layers):
+            # a fork hands on the tensor it reads
+            if layer.name in last and layer.kind is not Kind.FORK:
+                until = last[layer.name]
+                reader = self.layers[until]
+                while reader.kind is Kind.FORK and reader.name in last:
+                    until = last[reader.name]
+                    reader = self.layers[until]
+                change[position] += self.y[position]
+                change[until] -= self.y[position]
+        return np.cumsum(change)[:-1]
+
+    def statistics(self, dims: Iterable[Dim]) -> Floats:
+        """Items of a norm's mean where it spans any of `dims`; of no batch norm under `--batchnorm local`."""
+        spanned = frozenset(dims)
+        return self.remembered(
+            ("statistics", spanned),
+            lambda: np.array([_mean_items(layer) if self._spans(layer, spanned) else 0.0 for layer in self.layers]),
+        )
+
+    def _spans(self, layer: Layer, dims: frozenset[Dim]) -> bool:
+        local = self.training.batchnorm == "local" and Dim.N in layer.statistics
+        return bool(layer.statistics & dims) and not local
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What a strategy derives from the network alone, made once."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        found: T = self._memory[key]
+        return found
+
+    @cached_property
+    def _memory(self) -> dict[Hashable, Any]:
+        return {}
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        return Cuts(self._model.graph)
+
+
+def _mean_items(layer: Layer) -> float:
+    return float(np.prod(layer.statistics_shape))
+
+
+def _difference(more: Shard, one: Shard) -> Shard:
+    return _joined(more, one, lambda b, a: b - a)
+
+
+def _sized(one: Shard, step: Shard, samples: Ints) -> Shard:
+    """The shard of every number of samples: v(b) = v(1) + (b - 1) (v(2) - v(1))."""
+    return _joined(one, step, lambda a, d: a + (samples - 1) * d)
+
+
+def _joined(left: Shard, right: Shard, of: Callable[[Ints, Ints], Ints]) -> Shard:
+    return Shard(
+        inputs=tuple(map(of, left.inputs, right.inputs)),
+        output=of(left.output, right.output),
+        weights=tuple(map(of, left.weights, right.weights)),
+        rows=of(left.rows, right.rows),
+        columns=of(left.columns, right.columns),
+        reduction=of(left.reduction, right.reduction),
+        groups=of(left.groups, right.groups),
+    )

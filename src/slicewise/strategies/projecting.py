@@ -1,0 +1,261 @@
+"""The oracle as one call: every strategy at every device count."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cost.training import Training
+from slicewise.errors import ClusterError, InfeasibleError, RequestError
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.strategies.datasets import samples_of
+from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
+from slicewise.strategies.projection import Projection, margin_of, memory_reason
+from slicewise.strategies.registry import STRATEGIES, check_strategies
+from slicewise.strategies.setting import Terms
+
+AS_FRAMEWORKS_DO = Training(batchnorm="local")
+LAYERWISE = "layerwise"
+ROUNDING = 1e-9
+FURTHEST = 65536  # devices that anybody asks about
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Oracle:
+    """Answers for one network on one cluster, at any device count."""
+
+    graph: LayerGraph
+    cluster: Cluster
+    engine: Engine
+    training: Training
+    batch: int | None = None  # strong scaling: the same for any number of devices
+    batch_per_device: float | None = None  # weak scaling
+    samples: int | None = None
+    split: Split | None = None
+    overlap: float | None = None
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """Per device."""
+        return self.cluster.device.memory_bytes
+
+    def batch_at(self, devices: int) -> int:
+        if self.batch is not None:
+            return self.batch
+        assert self.batch_per_device is not None
+        batch = self.batch_per_device * devices
+        if batch < 1 or not float(batch).is_integer():
+            raise RequestError(
+                f"--batch-per-device {self.batch_per_device:g} on {devices} devices is a batch of {batch:g}; "
+                f"choose counts that make it whole"
+            )
+        return int(batch)
+
+    def project(self, strategy: str, devices: int) -> Projection:
+        """Feasible, or with the reason why not; memory is the one reason that leaves the figures standing."""
+        batch = self.batch_at(devices)
+        try:
+            terms = self.engine.terms(strategy, devices, batch, self.split)
+        except (InfeasibleError, ClusterError) as error:
+            return self._row(strategy, devices, batch, None, str(error))
+        return self._row(strategy, devices, batch, terms, memory_reason(terms, self.memory_limit_bytes))
+
+    def layerwise(self, devices: int, progress: Callable[[str], None]) -> Projection:
+        """The planner's optimum."""
+        from slicewise.planning import plan
+
+        batch = self.batch_at(devices)
+        try:
+            cluster = self.cluster.with_devices(devices)
+            cluster = cluster if self.overlap is None else replace(cluster, overlap=self.overlap)
+            made = plan(
+                self.graph,
+                cluster,
+                batch=batch,
+                training=self.training,
+                progress=progress,
+            )
+        except (InfeasibleError, ClusterError) as error:
+            return self._row(LAYERWISE, devices, batch, None, str(error))
+        terms = of_prediction(made.predicted)
+        return self._row(LAYERWISE, devices, batch, replace(terms, split="by layer"), None)
+
+    @cached_property
+    def uncongested(self) -> "Oracle":
+        """The same on a machine where every flow has a port of its own."""
+        tiers = tuple(replace(tier, ports=max(tier.ports, FURTHEST)) for tier in self.cluster.tiers)
+        machine = replace(self.cluster, tiers=tiers)
+        return replace(self, cluster=machine, engine=self.engine.on(machine))
+
+    @cached_property
+    def serial_samples_per_s(self) -> float:
+        """Of one device with its own batch, whether it fits or not."""
+        batch = self.batch if self.batch is not None else max(1, round(self.batch_per_device or 1))
+        return batch / self.engine.terms("serial", 1, batch, None).iteration_s
+
+    def _row(self, strategy: str, devices: int, batch: int, terms: Terms | None, reason: str | None) -> Projection:
+        return Projection(
+            strategy=strategy,
+            devices=devices,
+            batch=batch,
+            terms=terms,
+            reason=reason,
+            samples=self.samples,
+            serial_samples_per_s=self.serial_samples_per_s if terms else 0.0,
+            margin=margin_of(self.cluster)[0],
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProjectionTable:
+    """What `slicewise.oracle` returns: rows by device count, the best of each marked."""
+
+    oracle: Oracle
+    rows: tuple[Projection, ...]
+
+    def __iter__(self) -> Iterator[Projection]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def best(self, devices: int | None = None) -> Projection | None:
+        """The fastest feasible row at a device count, or the one with the highest throughput of all."""
+        found = [row for row in self.rows if row.best and devices in (None, row.devices)]
+        return max(found, key=lambda row: row.samples_per_s, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        oracle = self.oracle
+        margin, origin = margin_of(oracle.cluster)
+        return {
+            "model": oracle.graph.name,
+            "cluster": oracle.cluster.name,
+            "engine": oracle.engine.name,
+            "scaling": "strong" if oracle.batch is not None else "weak",
+            "samples": oracle.samples,
+            "origin": oracle.cluster.origin,
+            "range": {"margin": margin, "origin": origin},
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+    def to_csv(self) -> str:
+        """One line per row; the kinds of communication have columns of their own."""
+        flat = [_flattened(row.to_dict()) for row in self.rows]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(flat[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+        return text.getvalue()
+
+    def __str__(self) -> str:
+        from slicewise.report.oracle import oracle_text
+
+        return oracle_text(self)
+
+
+def _flattened(row: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = row["communication"] or dict.fromkeys(("gradient_s", "layerwise_s", "halo_s", "p2p_s"))
+    return {name: value for name, value in row.items() if name != "communication"} | kinds
+
+
+def oracle_of(
+    graph: LayerGraph,
+    cluster: str | Cluster,
+    *,
+    batch_per_device: float | None = None,
+    batch: int | None = None,
+    dataset: str | None = None,
+    samples: int | None = None,
+    engine: str = "paradl",
+    training: Training = AS_FRAMEWORKS_DO,
+    overlap: bool | None = None,
+    split: Split | None = None,
+    memory_limit_bytes: float | None = None,
+) -> Oracle:
+    """The request as a value that answers for any strategy and count."""
+    if (batch is None) == (batch_per_device is None):
+        raise RequestError("give either a batch for all devices (strong scaling) or a batch per device (weak scaling)")
+    if dataset is not None and samples is not None:
+        raise RequestError(f"data set {dataset} and {samples} samples: give one of them")
+    machine = load_cluster(cluster) if isinstance(cluster, str) else cluster
+    machine.device.flops(training.dtype)  # refuse a dtype that the device does not have
+    if memory_limit_bytes is not None:  # as if devices had no more: splits, cuts and plans are chosen to fit
+        machine = replace(machine, device=replace(machine.device, memory_bytes=int(memory_limit_bytes)))
+    share = None if overlap is None else machine.overlap if overlap else 0.0
+    return Oracle(
+        graph=graph,
+        cluster=machine,
+        engine=engine_named(engine)(graph=graph, cluster=machine, training=training, overlap=share),
+        training=training,
+        batch=batch,
+        batch_per_device=batch_per_device,
+        samples=samples_of(dataset) if dataset is not None else samples,
+        split=split,
+        overlap=share,
+    )
+
+
+def oracle(
+    graph: LayerGraph,
+    cluster: str | Cluster,
+    *,
+    devices: Sequence[int],
+    batch_per_device: float | None = None,
+    batch: int | None = None,
+    strategies: Sequence[str] = tuple(STRATEGIES),
+    layerwise: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+    **request: Any,
+) -> ProjectionTable:
+    """Every strategy at every device count: seconds by term, memory, range, and feasible or why not.
+
+    `batch_per_device` scales weakly, `batch` strongly. Further: `dataset` or `samples` for epochs, `engine`
+    ("paradl", "slicewise"), `training`, `overlap`, `split=(p1, p2)` of hybrids, `memory_limit_bytes`.
+
+    >>> oracle(load_graph("resnet50"), "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
+    'data'
+    """
+    asked = oracle_of(graph, cluster, batch_per_device=batch_per_device, batch=batch, **request)
+    names = check_strategies(strategies)
+    counts = sorted(set(devices))
+    if not counts or counts[0] < 1:
+        raise RequestError(f"devices must be positive (got {', '.join(map(str, counts)) or 'none'})")
+    return table_of(asked, names, counts, layerwise=layerwise, progress=progress)
+
+
+def table_of(
+    asked: Oracle,
+    strategies: Sequence[str],
+    counts: Sequence[int],
+    *,
+    layerwise: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProjectionTable:
+    if isinstance(asked.engine, ParadlEngine):
+        asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
+    rows: dict[int, list[Projection]] = {}
+    for count in counts:
+        if not isinstance(asked.engine, ParadlEngine):
+            progress(f"pricing plans for {count} devices")
+        rows[count] = [asked.project(name, count) for name in strategies]
+    if layerwise:  # last, for it takes longest
+        for count in counts:
+            progress(f"searching the best plan for {count} devices")
+            rows[count].append(asked.layerwise(count, progress))
+    return ProjectionTable(oracle=asked, rows=tuple(row for count in counts for row in _marked(asked, rows[count])))
+
+
+def _marked(asked: Oracle, rows: list[Projection]) -> list[Projection]:
+    """The fastest feasible row, among those that one model priced: plans are compared with plans only."""
+    comparable = [
+        row
+        for row in rows
+        if row.feasible and (row.strategy != LAYERWISE or not isinstance(asked.engine, ParadlEngine))
+    ]
+    fastest_s = min((row.iteration_s for row in comparable), default=0.0)
+    # of strategies that come to the same, as all do on one device, the plainest
+    best = next((row for row in comparable if row.iteration_s <= fastest_s * (1 + ROUNDING)), None)
+    return [replace(row, best=row is best) for row in rows]

@@ -1,0 +1,103 @@
+"""One row of the oracle's table, and how sure it is."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.strategies.setting import Terms
+from slicewise.units import amount
+
+# How far off an iteration may be, as a factor 1 + margin each way, by where the cluster's figures come from. A fit that
+# knows its own uncertainty brings it along (`Tuning.margin`).
+MARGINS = {"preset": 0.35, "fitted": 0.15, "measured": 0.10}
+
+
+def margin_of(cluster: Cluster) -> tuple[float, str]:
+    """The margin, and its origin in words."""
+    if cluster.tuning.margin is not None:
+        margin = cluster.tuning.margin
+        return margin, f"{cluster.origin} figures, {margin:.0%} each way: what the fit left"
+    margin = MARGINS.get(cluster.origin, MARGINS["preset"])
+    return margin, f"{cluster.origin} figures, {margin:.0%} each way"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """A strategy at a device count. Where it cannot be at all, only the reason is known."""
+
+    strategy: str
+    devices: int
+    batch: int
+    terms: Terms | None
+    reason: str | None = None
+    samples: int | None = None  # of an epoch
+    serial_samples_per_s: float = 0.0
+    margin: float = 0.0
+    best: bool = False
+
+    @property
+    def feasible(self) -> bool:
+        return self.reason is None
+
+    @property
+    def iteration_s(self) -> float:
+        return self.terms.iteration_s if self.terms else float("inf")
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.batch / self.iteration_s
+
+    @property
+    def low_s(self) -> float:
+        return self.iteration_s / (1 + self.margin)
+
+    @property
+    def high_s(self) -> float:
+        return self.iteration_s * (1 + self.margin)
+
+    @property
+    def efficiency(self) -> float:
+        """Throughput over that of as many single devices."""
+        return self.samples_per_s / (self.devices * self.serial_samples_per_s)
+
+    @property
+    def epoch_s(self) -> float | None:
+        """An iteration for every batch, the last smaller one included."""
+        return ceil(self.samples / self.batch) * self.iteration_s if self.samples and self.terms else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The names of the JSON."""
+        terms = self.terms
+        return {
+            "strategy": self.strategy,
+            "devices": self.devices,
+            "batch": self.batch,
+            "split": terms.split if terms else None,
+            "compute_s": terms.compute_s if terms else None,
+            "communication_s": terms.communication_s if terms else None,
+            "communication": {
+                "gradient_s": terms.gradient_s,
+                "layerwise_s": terms.layerwise_s,
+                "halo_s": terms.halo_s,
+                "p2p_s": terms.p2p_s,
+            }
+            if terms
+            else None,
+            "iteration_s": self.iteration_s if terms else None,
+            "low_s": self.low_s if terms else None,
+            "high_s": self.high_s if terms else None,
+            "epoch_s": self.epoch_s,
+            "samples_per_s": self.samples_per_s if terms else None,
+            "efficiency": self.efficiency if terms else None,
+            "memory_bytes": round(terms.memory_bytes) if terms else None,
+            "feasible": self.feasible,
+            "reason": self.reason,
+            "best": self.best,
+        }
+
+
+def memory_reason(terms: Terms, limit: float) -> str | None:
+    if terms.memory_bytes <= limit:
+        return None
+    return f"memory: needs {amount(terms.memory_bytes, 'B')} per device, the limit is {amount(limit, 'B')}"

@@ -1,0 +1,115 @@
+"""What to ask for: the options between fast and cheap, for a whole training.
+
+    hours        epochs * ceil(samples / batch) * iteration_s / 3600
+    node-hours   nodes * hours: whole nodes are what one gets
+    cost         devices of those nodes * hours * price
+
+An option is worth telling if no other is both faster and cheaper.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.strategies.projecting import ProjectionTable
+from slicewise.strategies.projection import Projection
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A number of devices with its best strategy."""
+
+    row: Projection
+    epochs: float
+    node_devices: int
+    price: float | None  # of a device-hour
+
+    @property
+    def nodes(self) -> int:
+        return ceil(self.row.devices / self.node_devices)
+
+    @property
+    def hours(self) -> float:
+        return self._hours(self.row.iteration_s)
+
+    @property
+    def low_hours(self) -> float:
+        return self._hours(self.row.low_s)
+
+    @property
+    def high_hours(self) -> float:
+        return self._hours(self.row.high_s)
+
+    @property
+    def node_hours(self) -> float:
+        return self.nodes * self.hours
+
+    @property
+    def device_hours(self) -> float:
+        """Of all devices of the nodes, used or not: but a part of one node is asked for as such."""
+        held = self.nodes * self.node_devices if self.nodes > 1 else self.row.devices
+        return held * self.hours
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.price is None else self.price * self.device_hours
+
+    def _hours(self, iteration_s: float) -> float:
+        assert self.row.samples is not None
+        return self.epochs * ceil(self.row.samples / self.row.batch) * iteration_s / HOUR_S
+
+    def to_dict(self) -> dict[str, Any]:
+        share = self.row.high_s / self.row.iteration_s
+        return {
+            "devices": self.row.devices,
+            "nodes": self.nodes,
+            "strategy": self.row.strategy,
+            "split": self.row.terms.split if self.row.terms else None,
+            "batch": self.row.batch,
+            "hours": self.hours,
+            "low_hours": self.low_hours,
+            "high_hours": self.high_hours,
+            "node_hours": self.node_hours,
+            "device_hours": self.device_hours,
+            "cost": self.cost,
+            "low_cost": None if self.cost is None else self.cost / share,
+            "high_cost": None if self.cost is None else self.cost * share,
+            "efficiency": self.row.efficiency,
+        }
+
+
+def options_of(
+    table: ProjectionTable, counts: Sequence[int], *, epochs: float, price: float | None = None
+) -> list[Option]:
+    """One option per device count that has a feasible strategy."""
+    found = [table.best(count) for count in counts]
+    size = node_devices(table.oracle.cluster)
+    return [Option(row=row, epochs=epochs, node_devices=size, price=price) for row in found if row is not None]
+
+
+def node_devices(cluster: Cluster) -> int:
+    """Devices of one node: the innermost tier."""
+    return cluster.tiers[-1].size
+
+
+def frontier(options: Sequence[Option]) -> list[Option]:
+    """Those that no other beats in hours and device-hours at once; the cheapest first."""
+    kept: list[Option] = []
+    for option in sorted(options, key=lambda option: (option.device_hours, option.hours)):
+        if not kept or option.hours < kept[-1].hours:
+            kept.append(option)
+    return kept
+
+
+def within(options: Sequence[Option], *, deadline_h: float | None, device_hours: float | None) -> list[Option]:
+    """Those that keep deadline and budget, as projected."""
+    return [
+        option
+        for option in options
+        if (deadline_h is None or option.hours <= deadline_h)
+        and (device_hours is None or option.device_hours <= device_hours)
+    ]

@@ -1,0 +1,39 @@
+"""Every strategy by name, in the order of the tables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from slicewise.errors import UnknownName
+from slicewise.strategies import (
+    channel,
+    data,
+    data_filter,
+    data_spatial,
+    filter,
+    owt,
+    pipeline,
+    serial,
+    spatial,
+)
+from slicewise.strategies.setting import Setting, Terms
+
+# What a strategy can be at a setting: every split, cut or number of segments; or the reason why it cannot.
+Strategy = Callable[[Setting], Iterator[Terms]]
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "serial": serial.project,
+    "data": data.project,
+    "spatial": spatial.project,
+    "filter": filter.project,
+    "channel": channel.project,
+    "pipeline": pipeline.project,
+    "data+filter": data_filter.project,
+    "data+spatial": data_spatial.project,
+    "owt": owt.project,
+}
+
+
+def check_strategies(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in STRATEGIES:
+            raise UnknownName("strategy", name, STRATEGIES)
+    return tuple(name for name in STRATEGIES if name in names)

@@ -1,0 +1,190 @@
+"""What a strategy is asked for, and what it answers: one interface for all of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from slicewise.cluster.tuning import Tuning
+from slicewise.cost.training import WEIGHT_BYTES, Training
+from slicewise.errors import InfeasibleError
+from slicewise.partition.choices import Floats
+from slicewise.partition.steps import Op
+from slicewise.strategies.links import Links
+from slicewise.strategies.profile import Profile, Seconds
+
+STATISTICS_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One iteration. Kinds of communication are what the iteration waits for; compute includes the weight update."""
+
+    compute_s: float
+    update_s: float = 0.0  # of compute_s
+    backward_s: float = 0.0  # of compute_s: what gradient exchange can hide behind
+    gradient_s: float = 0.0
+    layerwise_s: float = 0.0  # collectives between layers and inside them
+    halo_s: float = 0.0
+    p2p_s: float = 0.0  # between the stages of a pipeline
+    memory_bytes: float = 0.0
+    split: str = ""  # what the strategy chose: p1 x p2, cuts of space, stages
+
+    @property
+    def communication_s(self) -> float:
+        return self.gradient_s + self.layerwise_s + self.halo_s + self.p2p_s
+
+    @property
+    def iteration_s(self) -> float:
+        return self.compute_s + self.communication_s
+
+    def stretched(self, factor: float) -> "Terms":
+        """All communication takes `factor` times as long."""
+        kinds = ("gradient_s", "layerwise_s", "halo_s", "p2p_s")
+        return replace(self, **{kind: factor * getattr(self, kind) for kind in kinds}) if factor != 1 else self
+
+    def overlapped(self, overlap: float) -> "Terms":
+        """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free."""
+        return replace(self, gradient_s=self.gradient_s - overlap * min(self.gradient_s, self.backward_s))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Setting:
+    """A network with its batch on some devices of a cluster."""
+
+    profile: Profile
+    links: Links
+    devices: int
+    batch: int
+    tuning: Tuning
+    split: tuple[int, int] | None = None  # of hybrids: p1 groups of p2
+
+    @property
+    def training(self) -> Training:
+        return self.profile.training
+
+    @property
+    def item_bytes(self) -> int:
+        """delta, of activations."""
+        return self.training.item_bytes
+
+    @property
+    def slowdown(self) -> float:
+        """Ranks that share a core take turns."""
+        cores = self.profile.cluster.cores
+        return max(1.0, self.devices / cores) if cores else 1.0
+
+    def seconds(self, samples: int) -> Seconds:
+        """FW and BW of whole layers for `samples`."""
+        found = self.profile.seconds(samples)
+        return found if self.slowdown == 1 else Seconds(found.forward * self.slowdown, found.backward * self.slowdown)
+
+    @property
+    def update_s(self) -> Floats:
+        return self.profile.update_s * self.slowdown
+
+    def all_reduce_s(
+        self, items: float, count: int, stride: int = 1, *, idle: int = 1, messages: int = 1, staged: bool = False
+    ) -> float:
+        """2 (p - 1) (alpha + w delta beta / p), of weight gradients; `staged`: through the host, if the tuning says."""
+        line = self.links.ring("gradient", count, stride, idle)
+        s_per_byte, rate = line.s_per_byte, self.tuning.staged_bytes_per_s
+        if staged and rate is not None:
+            s_per_byte = max(s_per_byte, (count - 1) / count / rate)
+        return 2 * (messages * line.latency_s + items * WEIGHT_BYTES * s_per_byte) if items else 0.0
+
+    def all_reduces_s(self, items: Floats, count: int) -> Floats:
+        """The same of every entry."""
+        line = self.links.ring("gradient", count)
+        return np.where(items > 0, 2 * (line.latency_s + items * WEIGHT_BYTES * line.s_per_byte), 0.0)
+
+    @property
+    def hybrid_messages(self) -> int:
+        """In how many messages hybrids exchange gradients between groups."""
+        return int((self.profile.w[self.profile.products] > 0).sum()) if self.tuning.layer_messages else 1
+
+    def layerwise_s(self, items: Floats, count: int) -> float:
+        """3 (p - 1) S(alpha + y delta beta / p): one gather and one reduction per layer that has items."""
+        messages = items[items > 0] * self.item_bytes
+        gather, reduce = self.links.ring(Op.ALL_GATHER, count), self.links.ring(Op.ALL_REDUCE, count)
+        return float(
+            len(messages) * (gather.latency_s + 2 * reduce.latency_s)
+            + messages.sum() * (gather.s_per_byte + 2 * reduce.s_per_byte)
+        )
+
+    def gather_s(self, items: Floats, count: int) -> Floats:
+        """(p - 1) (alpha + y delta beta / p), of every entry; 0 where there is nothing to gather."""
+        line = self.links.ring(Op.ALL_GATHER, count)
+        return np.where(items > 0, line.latency_s + items * self.item_bytes * line.s_per_byte, 0.0)
+
+    def statistics_s(self, items: Floats, count: int, stride: int = 1) -> float:
+        """Means and deviations of norms, gathered forward and summed backward (exact batch norm only)."""
+        messages = 2 * STATISTICS_BYTES * items[items > 0]
+        gather = self.links.ring(Op.ALL_GATHER, count, stride)
+        reduce = self.links.ring(Op.ALL_REDUCE, count, stride)
+        return float(
+            len(messages) * (gather.latency_s + 2 * reduce.latency_s)
+            + messages.sum() * (count * gather.s_per_byte + 2 * reduce.s_per_byte)
+        )
+
+    def memory_bytes(self, samples: float | Floats, weights: float | Floats) -> float:
+        """2 delta S(B (x + y) + w), given each layer's samples and the share of its weights that a device holds."""
+        return float(np.sum(self.layer_bytes(samples, weights)))
+
+    def layer_bytes(self, samples: float | Floats, weights: float | Floats) -> Floats:
+        """The same layer by layer: x, y and their gradients; w, its gradient and what the optimizer keeps.
+
+        A narrow dtype adds a copy of the weights. With recompute only what matrix products write is held.
+        """
+        profile, training = self.profile, self.training
+        items = profile.y if training.recompute else profile.x + profile.y
+        narrow = training.item_bytes if training.item_bytes < WEIGHT_BYTES else 0
+        per_weight = WEIGHT_BYTES * (2 + training.state_items) + narrow
+        activations = 2 * training.item_bytes * np.where(profile.kept, items, 0.0) * samples
+        layers: Floats = self.tuning.memory_reuse * (activations + per_weight * profile.w * weights)
+        return layers
+
+    def splits(self) -> Iterator[tuple[int, int]]:
+        """All p1 x p2 with both above 1, or the one asked for."""
+        if self.split is not None:
+            p1, p2 = self.split
+            if p1 * p2 != self.devices or min(p1, p2) < 2:
+                raise InfeasibleError(f"split: {p1}x{p2} does not make {self.devices} devices, both above 1")
+            yield p1, p2
+            return
+        found = [(self.devices // p2, p2) for p2 in divisors(self.devices) if 1 < p2 < self.devices]
+        if not found:
+            raise InfeasibleError(f"devices: {self.devices} is no p1 x p2 with both above 1")
+        yield from found
+
+    @cached_property
+    def all_weights(self) -> float:
+        return float(self.profile.w.sum())
+
+
+def every_possible(
+    splits: Iterable[tuple[int, int]], priced: Callable[[tuple[int, int]], Iterable[Terms]]
+) -> Iterator[Terms]:
+    """All that some split makes possible; if none does, why the first is not."""
+    reasons, any_possible = [], False
+    for split in splits:
+        try:
+            for terms in priced(split):
+                any_possible = True
+                yield terms
+        except InfeasibleError as error:
+            reasons.append(error)
+    if reasons and not any_possible:
+        raise reasons[0]
+
+
+def parts(whole: int, count: int) -> int:
+    """The largest of `count` parts."""
+    return -(-whole // count)
+
+
+def divisors(number: int) -> list[int]:
+    """In order, in the square root's time."""
+    small = [divisor for divisor in range(1, int(number**0.5) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})

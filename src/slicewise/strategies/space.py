@@ -1,0 +1,145 @@
+"""A group of devices that share space: which first layers, over which dims.
+
+Layers are split from the first on; behind the last split layer the tensor is gathered, and every device of the group
+computes the rest whole. All cuts of space into `parts` and all depths are tried at once.
+
+    halo of a layer     2 (2 alpha + B (halo(x) + halo(dL/dy)) delta beta)       per dim that is cut
+                        halo = floor(reach / 2) positions towards one neighbour, times the part's other extents
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicewise.errors import InfeasibleError
+from slicewise.graph.dims import SPACE, Dim
+from slicewise.partition.choices import Floats
+from slicewise.strategies.setting import Setting, divisors
+
+Degrees = dict[Dim, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divided:
+    """Arrays over depths: the first k layers are split, for every k that is possible."""
+
+    degrees: Degrees
+    depth: NDArray[np.int64]
+    compute_s: Floats  # without weight update
+    backward_s: Floats
+    halo_s: Floats
+    gather_s: Floats
+    reduce_s: Floats  # gradients of the split layers, in the group
+    memory_bytes: Floats
+
+
+def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
+    """`samples` on groups of `parts` devices, for every cut of space."""
+    profile = at.profile
+    layers = profile.layers
+    dims = [dim for dim in SPACE if any(dim in layer.dims for layer in profile.graph.inputs)]
+    if not dims or profile.first_product < 0:
+        raise InfeasibleError(f"pixels: samples of {at.profile.graph.name} have no space to slice")
+    seconds = at.seconds(samples)
+    share = at.tuning.shard_share("spatial", parts)
+    whole_bytes, split_bytes = at.layer_bytes(samples, 1.0), at.layer_bytes(samples / parts, 1.0)
+    gathers = at.gather_s(samples * profile.alive, parts)
+    reduces = at.all_reduces_s(np.cumsum(profile.w), parts)
+    any_depth = False
+    for degrees in _factorisations(parts, dims):
+        deepest = _deepest(at, degrees)
+        depths = np.arange(profile.first_product + 1, deepest + 1)
+        if not len(depths):
+            continue
+        any_depth = True
+        kept = depths - 1
+        halo_s = _halo_seconds(at, samples, degrees)
+        yield Divided(
+            degrees=degrees,
+            depth=depths,
+            compute_s=_split_first(share * seconds.both, seconds.both)[kept],
+            backward_s=_split_first(share * seconds.backward, seconds.backward)[kept],
+            halo_s=np.cumsum(halo_s)[kept],
+            gather_s=gathers[kept],
+            reduce_s=reduces[kept],
+            memory_bytes=_split_first(split_bytes, whole_bytes)[kept],
+        )
+    if not any_depth:
+        first = layers[profile.first_product]
+        extents = "x".join(str(first.shape[first.dims.index(dim)]) for dim in dims if dim in first.dims)
+        raise InfeasibleError(f"pixels: {first.name} writes {extents}, too few for {parts} devices")
+
+
+def spelled(degrees: Degrees) -> str:
+    return " ".join(f"{dim.value}{degree}" for dim, degree in degrees.items() if degree > 1) or "whole"
+
+
+def _split_first(split: Floats, whole: Floats) -> Floats:
+    """By the last split layer: the sum if all up to it are split and the others whole."""
+    total: Floats = np.cumsum(split) + whole.sum() - np.cumsum(whole)
+    return total
+
+
+def _factorisations(parts: int, dims: list[Dim]) -> Iterator[Degrees]:
+    if len(dims) == 1:
+        yield {dims[0]: parts}
+        return
+    for degree in divisors(parts):
+        for rest in _factorisations(parts // degree, dims[1:]):
+            yield {dims[0]: degree, **rest}
+
+
+def _deepest(at: Setting, degrees: Degrees) -> int:
+    """How many first layers have a position for every part along every dim that is cut."""
+    extents = _extents(at)
+    too_small = np.zeros(len(at.profile.layers), dtype=bool)
+    for dim, degree in degrees.items():
+        if degree > 1:
+            too_small |= extents[dim] < degree
+    return int(too_small.argmax()) if too_small.any() else len(too_small)
+
+
+def _extents(at: Setting) -> dict[Dim, NDArray[np.int64]]:
+    """Per dim and layer, the smallest extent among what it reads and writes; 0 where the output lacks the dim."""
+    return at.profile.remembered(
+        "extents",
+        lambda: {
+            dim: np.array([min(layer.extents(dim)) if dim in layer.dims else 0 for layer in at.profile.layers])
+            for dim in SPACE
+        },
+    )
+
+
+def _halo_items(at: Setting) -> dict[Dim, Floats]:
+    """Per dim and layer, halo(x) + halo(dL/dy) towards one neighbour, over the whole extents of other dims."""
+
+    def count() -> dict[Dim, Floats]:
+        found = {dim: np.zeros(len(at.profile.layers)) for dim in SPACE}
+        for position, layer in enumerate(at.profile.layers):
+            for dim, window in layer.windows.items():
+                if dim in layer.dims and dim in layer.input_dims[0]:
+                    read = layer.input_shapes[0]
+                    x = float(np.prod(read)) / read[layer.input_dims[0].index(dim)]
+                    y = float(np.prod(layer.shape)) / layer.shape[layer.dims.index(dim)]
+                    found[dim][position] = window.reach // 2 * (x + y) if window.reach > window.stride else 0.0
+        return found
+
+    return at.profile.remembered("halos", count)
+
+
+def _halo_seconds(at: Setting, samples: int, degrees: Degrees) -> Floats:
+    parts = int(np.prod(list(degrees.values())))
+    total = np.zeros(len(at.profile.layers))
+    stride = parts
+    for dim, degree in degrees.items():  # the last dim varies fastest over the ranks
+        stride //= degree
+        if degree == 1:
+            continue
+        line = at.links.neighbour(degree, stride)
+        latency_s = at.tuning.halo_latency_s if at.tuning.halo_latency_s is not None else line.latency_s
+        items = _halo_items(at)[dim]
+        message = samples * items * degree / parts * at.item_bytes
+        total += np.where(items > 0, 2 * (2 * latency_s + message * line.s_per_byte), 0.0)
+    return total

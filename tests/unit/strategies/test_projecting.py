@@ -1,0 +1,231 @@
+"""The oracle's table: rows, marks, ranges, scaling."""
+
+import csv
+import io
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import slicewise as sw
+from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.tuning import Tuning
+from slicewise.errors import RequestError, UnknownName
+from slicewise.graph.sources import load_graph
+from slicewise.strategies.projecting import ProjectionTable, oracle
+from slicewise.strategies.registry import STRATEGIES
+from tests.builders import Net, machine, small_cnn
+
+FIELDS = {
+    "strategy", "devices", "batch", "split", "compute_s", "communication_s", "communication", "iteration_s", "low_s",
+    "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason", "best",
+}  # fmt: skip
+
+
+def small_table(**request: object) -> ProjectionTable:
+    return oracle(small_cnn(), machine(2, 4), **{"devices": [1, 2, 8], "batch_per_device": 4} | request)  # type: ignore[arg-type]
+
+
+def test_every_strategy_has_a_row_at_every_count() -> None:
+    table = small_table()
+    assert [(row.devices, row.strategy) for row in table] == [
+        (count, name) for count in (1, 2, 8) for name in STRATEGIES
+    ]
+    document = table.to_dict()
+    assert all(row.keys() == FIELDS for row in document["rows"])
+    assert {"gradient_s", "layerwise_s", "halo_s", "p2p_s"} == document["rows"][1]["communication"].keys()
+
+
+def test_parts_add_up_and_epochs_count_the_smaller_last_batch() -> None:
+    for row in small_table(samples=100):
+        if row.terms:
+            found = row.to_dict()
+            assert found["communication_s"] == pytest.approx(sum(found["communication"].values()))
+            assert found["iteration_s"] == pytest.approx(found["compute_s"] + found["communication_s"])
+            assert found["epoch_s"] == pytest.approx(-(-100 // row.batch) * row.iteration_s)
+            assert found["samples_per_s"] == pytest.approx(row.batch / row.iteration_s)
+
+
+def test_the_best_of_each_count_is_marked_and_on_one_device_it_is_serial() -> None:
+    table = small_table()
+    for count in (1, 2, 8):
+        rows = [row for row in table if row.devices == count]
+        (best,) = (row for row in rows if row.best)
+        assert best.iteration_s <= min(row.iteration_s for row in rows if row.feasible) * (1 + 1e-8)
+    assert table.best(1).strategy == "serial"  # type: ignore[union-attr]
+
+
+def test_weak_scaling_grows_the_batch_and_strong_scaling_does_not() -> None:
+    assert {row.batch for row in small_table()} == {4, 8, 32}
+    strong = small_table(batch_per_device=None, batch=16)
+    assert {row.batch for row in strong} == {16}
+    assert strong.to_dict()["scaling"] == "strong"
+    serial = next(row for row in strong if row.strategy == "serial" and row.terms)
+    assert serial.efficiency == pytest.approx(1.0)
+
+
+def test_four_devices_may_share_a_sample() -> None:
+    table = small_table(batch_per_device=0.25, devices=[4, 8])
+    assert {row.batch for row in table} == {1, 2}
+    assert {row.strategy: row.feasible for row in table if row.devices == 4}["data"] is False
+    with pytest.raises(RequestError, match=r"0.25 on 2 devices is a batch of 0.5"):
+        small_table(batch_per_device=0.25, devices=[2])
+
+
+def test_what_does_not_fit_keeps_its_figures_and_is_never_best() -> None:
+    table = small_table(memory_limit_bytes=1000)
+    rows = [row for row in table if row.terms]
+    assert rows
+    assert all((row.reason or "").startswith("memory: needs") and row.iteration_s > 0 for row in rows)
+    assert table.best() is None
+
+
+def test_a_memory_limit_makes_hybrids_choose_another_split() -> None:
+    net = Net()
+    features = net.flatten(net.conv(net.input(4, 3, 8, 8), 8))
+    net.output(net.linear(net.linear(features, 64), 64))
+    free, tight = (
+        oracle(net.graph, machine(4, 4), devices=[16], batch=16, strategies=["data+filter"], memory_limit_bytes=limit)
+        for limit in (None, 120_000)
+    )
+    assert [(row.terms.split, row.feasible) for row in (*free, *tight) if row.terms] == [("2x8", True), ("4x4", True)]
+
+
+def test_ranges_follow_the_origin_of_the_figures() -> None:
+    margins = []
+    for cluster in (
+        machine(8),
+        replace(machine(8), origin="fitted"),
+        replace(machine(8), origin="fitted", tuning=Tuning(margin=0.05)),
+    ):
+        row = oracle(small_cnn(), cluster, devices=[2], batch=8, strategies=["data"]).rows[0]
+        assert row.low_s < row.iteration_s < row.high_s
+        margins.append(row.high_s / row.iteration_s - 1)
+    assert margins == pytest.approx([0.35, 0.15, 0.05])
+
+
+def test_csv_has_the_kinds_of_communication_as_columns() -> None:
+    rows = list(csv.DictReader(io.StringIO(small_table().to_csv())))
+    assert len(rows) == 3 * len(STRATEGIES)
+    assert rows[0].keys() == FIELDS - {"communication"} | {"gradient_s", "layerwise_s", "halo_s", "p2p_s"}
+
+
+def test_layerwise_comes_last_and_beats_every_plan_that_needs_no_search() -> None:
+    table = small_table(layerwise=True, engine="slicewise", devices=[4])
+    rows = list(table)
+    assert rows[-1].strategy == "layerwise"
+    assert rows[-1].iteration_s <= min(row.iteration_s for row in rows if row.feasible) * (1 + 1e-9)
+
+
+def test_plans_are_not_ranked_against_closed_forms() -> None:
+    table = small_table(layerwise=True, devices=[4])
+    assert not next(row for row in table if row.strategy == "layerwise").best
+    assert "closed forms" in str(table)
+
+
+def test_the_printed_table_names_the_best_and_the_impossible() -> None:
+    text = str(small_table())
+    assert "serial *" in text
+    assert "not possible: serial on 2, 8: devices: serial is one device" in text
+    assert "range: preset figures, 35% each way" in text
+
+
+def test_without_overlap_every_term_counts_in_full() -> None:
+    weights = sum(weight.size for weight in load_graph("alexnet").weights)
+    for engine in ("paradl", "slicewise"):
+        with_, without = (
+            oracle(
+                load_graph("alexnet"), _quick(machine(4)), devices=[4], batch=64, strategies=["data"], engine=engine,
+                overlap=flag,
+            ).rows[0].terms
+            for flag in (True, False)
+        )  # fmt: skip
+        assert with_ is not None
+        assert without is not None
+        assert with_.iteration_s < without.iteration_s
+        assert without.gradient_s == pytest.approx(2 * 3 / 4 * weights * 4 / 1e9, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"strategies": ["dta"]}, "unknown strategy 'dta'; choose from"),
+        ({"engine": "magic"}, "unknown engine 'magic'; choose from paradl, slicewise"),
+        ({"dataset": "imagnet"}, "unknown data set 'imagnet'"),
+    ],
+)
+def test_unknown_names_list_the_known_ones(request_: dict[str, object], told: str) -> None:
+    with pytest.raises(UnknownName, match=told):
+        small_table(**request_)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"batch": 8}, "either a batch for all devices"),
+        ({"batch_per_device": None}, "either a batch for all devices"),
+        ({"dataset": "mnist", "samples": 5}, "give one of them"),
+        ({"devices": []}, "devices must be positive"),
+        ({"devices": [0, 4]}, "devices must be positive"),
+    ],
+)
+def test_requests_that_contradict_themselves_are_refused(request_: dict[str, object], told: str) -> None:
+    with pytest.raises(RequestError, match=told):
+        small_table(**request_)
+
+
+def test_plans_take_the_split_asked_for() -> None:
+    splits = {}
+    for split in ((2, 4), (4, 2)):
+        table = oracle(
+            small_cnn(),
+            machine(2, 4),
+            devices=[8],
+            batch=8,
+            strategies=["data+filter"],
+            engine="slicewise",
+            split=split,
+        )
+        assert table.rows[0].terms is not None
+        splits[split] = table.rows[0].terms.split
+    assert splits == {(2, 4): "N2 F4", (4, 2): "N4 F2"}
+    other = oracle(
+        small_cnn(), machine(2, 4), devices=[8], batch=8, strategies=["data+filter"], engine="slicewise", split=(2, 2)
+    )
+    assert other.rows[0].reason == "split: 2x2 does not make 8 devices"
+
+
+def test_networks_of_any_kind_have_an_answer() -> None:
+    """Without linear layers, without space, with depth-wise convolutions, without any matrix product."""
+    depthwise, flat, plain = Net("depthwise"), Net("flat"), Net("plain")
+    depthwise.output(depthwise.conv(depthwise.conv(depthwise.input(4, 8, 8, 8), 8, groups=8), 16, kernel=1, padding=0))
+    flat.output(flat.linear(flat.linear(flat.input(4, 16), 32), 8))
+    plain.output(plain.pool(plain.relu(plain.input(4, 4, 8, 8))))
+    for net in (depthwise, flat, plain):
+        for engine in ("paradl", "slicewise"):
+            table = oracle(net.graph, machine(2, 4), devices=[1, 4, 8], batch=8, engine=engine)
+            assert all(row.feasible or row.reason for row in table)
+            assert table.best(8) is not None
+            assert str(table)
+
+
+def test_it_is_public_and_needs_no_torch() -> None:
+    assert sw.oracle is oracle
+    code = (
+        "import sys, slicewise as sw\n"
+        "for engine in ('paradl', 'slicewise'):\n"
+        "    table = sw.oracle(sw.load_graph('alexnet'), 'abci-v100', batch=32, devices=[4], engine=engine)\n"
+        "    str(table), table.to_csv()\n"
+        "from slicewise.cli.main import main\n"
+        "request = ['alexnet', '--cluster', 'abci-v100', '--batch', '64']\n"
+        "assert main(['oracle', *request, '--devices', '4', '--best', '--limits']) == 0\n"
+        "assert main(['provision', *request, '--samples', '1000', '--epochs', '1']) == 0\n"
+        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _quick(cluster: Cluster) -> Cluster:
+    """Links without start-up time."""
+    return replace(cluster, tiers=tuple(replace(tier, latency_s=1e-15) for tier in cluster.tiers))

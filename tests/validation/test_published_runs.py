@@ -1,0 +1,70 @@
+"""The figures of benchmarks/paradl, and that no tested row reaches the fit that is tested on it."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.paradl import collectives, examples
+from benchmarks.paradl.machine import LARGEST_FITTED, NAMES, Trial, measured_runs, together
+from benchmarks.paradl.rows import Row
+from benchmarks.paradl.scores import by_strategy, score
+from slicewise.fitting.projecting import Projector
+
+TRIAL = Trial()
+
+
+def test_presets_alone_come_near_the_published_runs() -> None:
+    one = TRIAL.presets(measured_runs())
+    assert len(one.tested) == 55
+    assert one.fit is None
+    assert score(one.tested, one.projected).accuracy >= 0.70
+
+
+def test_small_runs_tell_large_ones() -> None:
+    one = TRIAL.larger(measured_runs())
+    assert len(one.tested) == 29
+    assert max(run.devices for run in one.fitted) == LARGEST_FITTED < min(run.devices for run in one.tested)
+    assert score(one.tested, one.null).accuracy == pytest.approx(0.834, abs=0.0005)
+    assert score(one.tested, one.projected).accuracy >= 0.88
+    for runs in by_strategy(one.tested).values():
+        if len(runs) >= 3:
+            assert score(runs, one.projected).accuracy > score(runs, one.null).accuracy
+
+
+def test_one_network_tells_another() -> None:
+    found = [TRIAL.other_network(measured_runs(), model) for model in NAMES]
+    for one, model in zip(found, NAMES, strict=True):
+        assert {run.model for run in one.fitted} == {model}
+        assert model not in {run.model for run in one.tested}
+    assert together(found).accuracy >= 0.75
+
+
+def test_a_tested_row_does_not_reach_the_fit() -> None:
+    """Whatever was measured on more than 32 GPUs, the projections stay as they are."""
+    runs = measured_runs()
+    spoiled = [
+        replace(run, iteration_s=(3 + number % 5) * run.iteration_s) if run.devices > LARGEST_FITTED else run
+        for number, run in enumerate(runs)
+    ]
+    before, after = TRIAL.larger(runs), TRIAL.larger(spoiled)
+    assert before.fit is not None
+    assert after.fit is not None
+    assert before.fit.parameters == after.fit.parameters
+    assert list(before.projected.values()) == list(after.projected.values())
+    assert score(before.tested, before.projected).accuracy > score(after.tested, after.projected).accuracy
+
+
+def test_efficiencies_of_one_gpu_tell_several_and_other_gpus() -> None:
+    projector = Projector()
+    for kind, one in examples.by_kind(examples.several_from_one(projector)).items():
+        assert one.accuracy >= 0.85, kind
+    carried: dict[Row, float] = {}
+    for transfer in examples.transfers():
+        assert not {examples.family(row) for row in transfer.fitted} & {examples.family(row) for row in transfer.tested}
+        carried |= examples.carried_over(transfer, projector)
+    assert len(carried) == 20
+    assert examples.scored(carried).accuracy >= 0.75
+
+
+def test_curves_of_some_sizes_tell_the_others() -> None:
+    assert collectives.mean_error("curve") <= 0.10
