@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
+from slicewise.diagnosis.readers.files import read_files
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, pipeline_plan, plan
 from slicewise.plans import Plan
@@ -167,6 +169,23 @@ def test_a_batch_that_does_not_divide_is_given_whole_to_every_rank(quartet: Worl
 def test_batches_of_a_wrong_size_are_refused(quartet: World, cluster: str) -> None:
     with pytest.raises(AssertionError, match=r"each batch must have inputs of \(2, 4, 8, 8\)"):
         _result(quartet, _plan(cluster, "data"), data=f"{MODELS}:too_small")
+
+
+def test_a_step_is_told_in_seconds_by_term_and_rank(quartet: World, cluster: str, tmp_path: Path) -> None:
+    """The terms make up the step, in the JSON and in the timeline alike."""
+    path = tmp_path / "trace.json"
+    data = f"{MODELS}:numbered_batches"
+    result = _result(quartet, _plan(cluster, "data+spatial"), data=data, trace=path)
+    table = {term: np.array(rows) for term, rows in result["steps_s"].items()}
+    assert {values.shape for values in table.values()} == {(2, 4)}
+    parts = [table[term] for term in ("compute", "wait", "transfer", "halo", "reduce", "sync", "update")]
+    assert np.allclose(sum(parts), table["step"])
+    assert all((values >= 0).all() for values in table.values())
+    for term in ("transfer", "halo", "reduce", "sync"):
+        assert result[f"{term}_s"] == pytest.approx(np.median(table[term][:, 0]))
+    drawn = read_files([path])
+    for term in ("data", "step", "compute", "halo", "reduce", "sync", "update"):
+        assert np.allclose(drawn.seconds[term], table[term], atol=1e-6), term
 
 
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])

@@ -6,14 +6,17 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from slicewise.cli import calibrate, capture, cluster, explain, plan, run
+from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
 from slicewise.errors import SlicewiseError
 from slicewise.version import VERSION
 
 COMMANDS = {
     "plan": plan,
     "run": run,
+    "diagnose": diagnose,
     "explain": explain,
+    "oracle": oracle,
+    "provision": provision,
     "calibrate": calibrate,
     "capture": capture,
     "cluster": cluster,

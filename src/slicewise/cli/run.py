@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", metavar="ddp|fsdp", help="measure it in turn with the plan, step by step")
     parser.add_argument("--data", metavar="MODULE:FACTORY", help="batches of your own (default: synthetic)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and samples (default: 0)")
+    add_made(parser)
+    add_json(parser)
+
+
+def add_made(parser: argparse.ArgumentParser) -> None:
+    """What `made_plan` asks for."""
     group = parser.add_argument_group("with --strategy")
     group.add_argument("--cluster", help="a preset, 'local', or a TOML file (default: local)")
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
@@ -41,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--optimizer", help="sgd (default), momentum or adam")
     group.add_argument("--segments", type=positive, metavar="M", help="micro-batches of a pipeline (default: the best)")
     group.add_argument("--batchnorm", help="exact (default): statistics of the whole batch; local: as DDP has them")
-    add_json(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -79,9 +84,9 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         load_factory(*options.data.rpartition(":")[::2])
     if options.strategy:
         graph = load_graph(options.plan, options.input)
-        plan = _made(options, graph, ranks)
+        plan = made_plan(options, graph, ranks)
     else:
-        plan = _loaded(options)
+        plan = loaded_plan(options)
         graph = load_graph(plan.model, plan.input_shape)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
@@ -104,7 +109,8 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     return plan
 
 
-def _loaded(options: argparse.Namespace) -> "Plan":
+def loaded_plan(options: argparse.Namespace) -> "Plan":
+    """From the file that was given, for the batch that was given."""
     from slicewise.errors import RequestError
     from slicewise.plans import Plan
 
@@ -117,7 +123,8 @@ def _loaded(options: argparse.Namespace) -> "Plan":
     return replace(plan, batch=options.batch) if options.batch else plan
 
 
-def _made(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
+def made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
+    """For the model that was given, under --strategy."""
     from slicewise.cluster.cluster import load_cluster
     from slicewise.cost.training import PLAIN, Training
     from slicewise.planning import baseline_plan, plan

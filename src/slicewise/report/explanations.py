@@ -11,6 +11,7 @@ from slicewise.explaining.differences import Change, Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
 from slicewise.report.tables import console, table_of
+from slicewise.report.terminal import PREDICTED, prediction_cells
 from slicewise.units import amount, seconds
 
 _ROWS = 40
@@ -136,17 +137,9 @@ def _lines(changes: Sequence[Change]) -> tuple[str, str, str, str]:
 
 
 def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    columns = ("compute", "transfer", "halo", "reduce", "sync")
-    table = table_of("plan", "step", "samples/s", *columns, "bytes", "memory")
+    table = table_of("plan", *PREDICTED)
     for name, row in rows.items():
-        table.add_row(
-            name,
-            seconds(row["iteration_s"]),
-            f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}",
-            *(seconds(row[f"{term}_s"]) for term in columns),
-            amount(row["bytes_moved"], "B"),
-            amount(row["peak_memory_bytes"], "B"),
-        )
+        table.add_row(name, *prediction_cells(row))
     return table
 
 

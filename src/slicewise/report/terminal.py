@@ -108,12 +108,23 @@ def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
     return result
 
 
+PREDICTED = ("step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory")
+
+
+def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns `PREDICTED`."""
+    return (
+        seconds(row["iteration_s"]),
+        f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}",
+        *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
+        amount(row["bytes_moved"], "B"),
+        amount(row["peak_memory_bytes"], "B"),
+    )
+
+
 def _strategy_table(plan: Plan) -> Table:
     impossible: list[str] = []
-    table = table_of(
-        "strategy", "step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory",
-        "speed-up",
-    )  # fmt: skip
+    table = table_of("strategy", *PREDICTED, "speed-up")
     mine = "layer-wise" if plan.certificate else "this plan"
     rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines}
     for name, row in rows.items():
@@ -123,11 +134,7 @@ def _strategy_table(plan: Plan) -> Table:
         faster = row["iteration_s"] / plan.predicted["iteration_s"]
         table.add_row(
             name,
-            seconds(row["iteration_s"]),
-            f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}",
-            *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
-            amount(row["bytes_moved"], "B"),
-            amount(row["peak_memory_bytes"], "B"),
+            *prediction_cells(row),
             "" if name == mine else f"{faster:.2f}x",
             style="bold" if name == mine else None,
         )

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from slicewise.runtime.batches import Batch
-from slicewise.runtime.clock import Clock, Span, running
+from slicewise.runtime.clock import Clock, running
 from slicewise.runtime.contenders import Contender
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.devices import rank_device, synchronize
@@ -42,7 +42,11 @@ class StepTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     steps: dict[str, list[StepTime]]  # by contender
-    data_s: list[float]  # waited for each batch
+    data: list[tuple[float, float]]  # from when to when this rank waited for each batch
+
+    @property
+    def data_s(self) -> list[float]:
+        return [stop_s - start_s for start_s, stop_s in self.data]
 
 
 def timed_step(contender: Contender, batch: Batch, *, layers: bool = False) -> StepTime:
@@ -79,11 +83,11 @@ def alternate(
     for batch in (next(batches) for _ in range(warm_up)):
         for contender in contenders:
             timed_step(contender, batch, layers=layers)
-    measured = Measured(steps={contender.name: [] for contender in contenders}, data_s=[])
+    measured = Measured(steps={contender.name: [] for contender in contenders}, data=[])
     for _ in range(iterations):
         start_s = time.perf_counter()
         batch = next(batches)
-        measured.data_s.append(time.perf_counter() - start_s)
+        measured.data.append((start_s, time.perf_counter()))
         for contender in contenders:
             measured.steps[contender.name].append(timed_step(contender, batch, layers=layers))
     return measured
@@ -103,31 +107,46 @@ def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     }
 
 
-def summary(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
+def summary(contender: Contender, steps: list[StepTime], data_s: list[float]) -> dict[str, Any]:
     """The steps, and where their time goes: what is not communication or update is compute."""
     result = whole_steps(contender, steps)
-    by_term = [_moving(step.clock.spans) for step in steps]
-    terms = {term: statistics.median(step[term] for step in by_term) for term in MOVING}
+    steps_s = [_by_rank(step, waited_s) for step, waited_s in zip(steps, data_s, strict=True)]
+    terms = {term: statistics.median(step[term][0] for step in steps_s) for term in MOVING}
     communication_s = sum(terms.values())
     return {
         **result,
         "compute_s": result["iteration_s"]["median"] - communication_s - result["update_s"],
         "communication_s": communication_s,
         **{f"{term}_s": seconds for term, seconds in terms.items()},
+        "steps_s": {term: [step[term] for step in steps_s] for term in steps_s[0]},
     }
 
 
-def _moving(spans: Sequence[Span]) -> dict[str, float]:
-    """Seconds of communication by term, without waiting: a collective takes as long as for the rank that came last.
+def _by_rank(step: StepTime, data_s: float) -> dict[str, list[float]]:
+    """Seconds of one step, for each rank; compute, wait, communication and update make up the step.
 
-    Every rank has the same spans, in the same order. What the others wait counts as the slower rank's compute.
+    A collective takes as long as for the rank that came last; what the others spend in it beyond that, they wait.
+    Every rank has the same spans, in the same order.
     """
-    shortest = torch.tensor([span.stop_s - span.start_s for span in spans], dtype=torch.float64, device=rank_device())
-    dist.all_reduce(shortest, dist.ReduceOp.MIN)
-    totals = dict.fromkeys(MOVING, 0.0)
-    for span, seconds in zip(spans, shortest.tolist(), strict=True):
-        totals[span.term] += seconds
-    return totals
+    lengths_s = [span.stop_s - span.start_s for span in step.clock.spans]
+    mine = torch.tensor([data_s, step.total_s, step.update_s, *lengths_s], dtype=torch.float64, device=rank_device())
+    every = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, mine)
+    table = torch.stack(every, dim=1).tolist()  # what x rank
+    waited, whole, update, collectives = *table[:3], table[3:]
+    moved = dict.fromkeys(MOVING, 0.0)
+    for span, lengths in zip(step.clock.spans, collectives, strict=True):
+        moved[span.term] += min(lengths)
+    inside = [sum(lengths) for lengths in zip(*collectives, strict=True)] or [0.0] * len(every)
+    moving_s = sum(moved.values())
+    return {
+        "data": waited,
+        "step": whole,
+        "compute": [a - b - c for a, b, c in zip(whole, inside, update, strict=True)],
+        "wait": [seconds - moving_s for seconds in inside],
+        **{term: [seconds] * len(every) for term, seconds in moved.items()},
+        "update": update,
+    }
 
 
 def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:

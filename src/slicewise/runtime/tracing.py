@@ -10,14 +10,21 @@ from slicewise.runtime.clock import Clock, Span
 from slicewise.runtime.measure import StepTime
 
 
-def gather_events(steps: Sequence[StepTime]) -> list[Event]:
-    """Of every rank, by rank 0's clock. Ranks start each step together: so far, in the median, their clocks differ."""
+def gather_events(steps: Sequence[StepTime], data: Sequence[tuple[float, float]] = ()) -> list[Event]:
+    """Of every rank, by rank 0's clock. Ranks start each step together: so far, in the median, their clocks differ.
+
+    `data`: from when to when this rank waited for each step's batch.
+    """
     starts: list[object] = [[step.start_s for step in steps]]
     dist.broadcast_object_list(starts, src=0)
     common: list[float] = starts[0]  # type: ignore[assignment]
     shift_s = statistics.median(start_s - step.start_s for step, start_s in zip(steps, common, strict=True))
     rank = dist.get_rank()
     mine = [event for number, step in enumerate(steps) for event in step_events(step, number, rank, shift_s)]
+    mine += [
+        Event(rank=rank, lane="step", name="wait for data", start_s=start_s + shift_s, stop_s=stop_s + shift_s)
+        for start_s, stop_s in data
+    ]
     every: list[list[Event]] = [[]] * dist.get_world_size()
     dist.all_gather_object(every, mine)
     return [event for events in every for event in events]

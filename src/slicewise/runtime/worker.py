@@ -73,11 +73,11 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     measured = alternate(
         contenders, feed.batches, request.iterations, request.warm_up, layers=request.trace is not None
     )
-    result |= summary(sliced, measured.steps[sliced.name])
+    result |= summary(sliced, measured.steps[sliced.name], measured.data_s)
     if request.data:
         result["data_s"] = statistics.median(slowest(measured.data_s))
     if request.trace:
-        events = gather_events(measured.steps[sliced.name])
+        events = gather_events(measured.steps[sliced.name], measured.data if request.data else [])
         if dist.get_rank() == 0:
             write_trace(request.trace, events, f"{plan.model}, {plan.devices} ranks, batch {plan.batch}")
     cluster = _cluster(plan)

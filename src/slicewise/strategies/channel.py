@@ -11,6 +11,7 @@ its C does not count for the limit.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,16 +29,9 @@ def project(at: Setting) -> Iterator[Terms]:
         raise InfeasibleError("channels: no layer behind the first has input channels to slice")
     if p > least[0]:
         raise InfeasibleError(f"channels: {least[1]} reads {least[0]}, too few for {p} devices")
-    seconds = at.seconds(at.batch)
-    share = np.where(cut, at.tuning.shard_share("channel", p), 1.0)
-    held = np.where(cut, 1 / p, 1.0)
-    update_s = float((at.update_s * held).sum())
-    yield Terms(
-        compute_s=float((share * seconds.both).sum()) + update_s,
-        update_s=update_s,
-        backward_s=float((share * seconds.backward).sum()),
+    yield replace(
+        at.sharded("channel", cut, at.batch, p),
         gradient_s=whole_gradients_s(at, cut_layers(at), p),
         layerwise_s=at.layerwise_s(at.batch * gathered(at, cut_layers(at)), p),
-        memory_bytes=at.memory_bytes(at.batch, held),
         split=f"C{p}",
     )

@@ -10,6 +10,7 @@ The p2 exchanges between groups run at once: where they leave a node through the
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,17 +30,11 @@ def _split(at: Setting, p1: int, p2: int) -> Terms:
     cut = cut_layers(at)
     check_filters(at, cut, p2)
     samples = parts(at.batch, p1)
-    seconds = at.seconds(samples)
-    share = np.where(cut, at.tuning.shard_share("filter", p2), 1.0)
-    held = np.where(cut, 1 / p2, 1.0)
-    update_s = float((at.update_s * held).sum())
-    return Terms(
-        compute_s=float((share * seconds.both).sum()) + update_s,
-        update_s=update_s,
-        backward_s=float((share * seconds.backward).sum()),
-        gradient_s=at.all_reduce_s(float((at.profile.w * held).sum()), p1, p2, messages=at.hybrid_messages),
+    held = at.profile.w * np.where(cut, 1 / p2, 1.0)
+    return replace(
+        at.sharded("filter", cut, samples, p2),
+        gradient_s=at.all_reduce_s(float(held.sum()), p1, p2, messages=at.hybrid_messages),
         layerwise_s=at.layerwise_s(samples * gathered(at, cut), p2)
         + at.statistics_s(at.profile.statistics([Dim.N]) / p2, p1, stride=p2),
-        memory_bytes=at.memory_bytes(samples, held),
         split=f"{p1}x{p2}",
     )

@@ -12,6 +12,7 @@ Only leaders speak between groups, so no flows of a node share its ports there u
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.strategies.setting import Setting, Terms, every_possible, parts
-from slicewise.strategies.space import divided, spelled
+from slicewise.strategies.space import best_depth, divided
 
 
 def project(at: Setting) -> Iterator[Terms]:
@@ -31,22 +32,13 @@ def _split(at: Setting, p1: int, p2: int) -> Iterator[Terms]:
         raise InfeasibleError(f"samples: a batch of {at.batch} does not reach {p1} groups")
     samples = parts(at.batch, p1)
     leaders_s = at.all_reduce_s(at.all_weights, p1, p2, idle=p2, messages=at.hybrid_messages, staged=True)
-    update_s = float(at.update_s.sum())
-    capacity = at.profile.cluster.device.memory_bytes
     for found in divided(at, samples, p2):
-        total_s = found.compute_s + found.halo_s + found.gather_s + found.reduce_s
-        best = int(np.lexsort((total_s, found.memory_bytes > capacity))[0])
-        depth = int(found.depth[best])
-        inside = np.arange(len(at.profile.layers)) < depth
-        yield Terms(
-            compute_s=float(found.compute_s[best]) + update_s,
-            update_s=update_s,
-            backward_s=float(found.backward_s[best]),
-            gradient_s=float(found.reduce_s[best]) + leaders_s,
-            layerwise_s=float(found.gather_s[best]) + _statistics_s(at, inside, p1, p2),
-            halo_s=float(found.halo_s[best]),
-            memory_bytes=float(found.memory_bytes[best]),
-            split=f"{p1}x{p2}, {spelled(found.degrees)} to {at.profile.layers[depth - 1].name}",
+        terms, inside = best_depth(at, found)
+        yield replace(
+            terms,
+            gradient_s=terms.gradient_s + leaders_s,
+            layerwise_s=terms.layerwise_s + _statistics_s(at, inside, p1, p2),
+            split=f"{p1}x{p2}, {terms.split}",
         )
 
 

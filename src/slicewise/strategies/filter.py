@@ -11,6 +11,7 @@ no shard efficiency was fitted: `Tuning.fixed_compute["filter"]` is the share th
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,10 @@ def project(at: Setting) -> Iterator[Terms]:
     p = at.devices
     cut = cut_layers(at)
     check_filters(at, cut, p)
-    seconds = at.seconds(at.batch)
-    share = np.where(cut, at.tuning.shard_share("filter", p), 1.0)
-    held = np.where(cut, 1 / p, 1.0)
-    update_s = float((at.update_s * held).sum())
-    yield Terms(
-        compute_s=float((share * seconds.both).sum()) + update_s,
-        update_s=update_s,
-        backward_s=float((share * seconds.backward).sum()),
+    yield replace(
+        at.sharded("filter", cut, at.batch, p),
         gradient_s=whole_gradients_s(at, cut, p),
         layerwise_s=at.layerwise_s(at.batch * gathered(at, cut), p),
-        memory_bytes=at.memory_bytes(at.batch, held),
         split=f"F{p}",
     )
 

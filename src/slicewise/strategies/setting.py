@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.cluster.tuning import Tuning
 from slicewise.cost.training import WEIGHT_BYTES, Training
@@ -126,6 +127,19 @@ class Setting:
         return float(
             len(messages) * (gather.latency_s + 2 * reduce.latency_s)
             + messages.sum() * (count * gather.s_per_byte + 2 * reduce.s_per_byte)
+        )
+
+    def sharded(self, strategy: str, cut: NDArray[np.bool_], samples: int, count: int) -> Terms:
+        """Compute, weight update and memory where `count` devices share the layers of `cut` and repeat the others."""
+        seconds = self.seconds(samples)
+        share = np.where(cut, self.tuning.shard_share(strategy, count), 1.0)
+        held = np.where(cut, 1 / count, 1.0)
+        update_s = float((self.update_s * held).sum())
+        return Terms(
+            compute_s=float((share * seconds.both).sum()) + update_s,
+            update_s=update_s,
+            backward_s=float((share * seconds.backward).sum()),
+            memory_bytes=self.memory_bytes(samples, held),
         )
 
     def memory_bytes(self, samples: float | Floats, weights: float | Floats) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.partition.choices import Floats
-from slicewise.strategies.setting import Setting, divisors
+from slicewise.strategies.setting import Setting, Terms, divisors
 
 Degrees = dict[Dim, int]
 
@@ -72,7 +72,27 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
         raise InfeasibleError(f"pixels: {first.name} writes {extents}, too few for {parts} devices")
 
 
-def spelled(degrees: Degrees) -> str:
+def best_depth(at: Setting, found: Divided) -> tuple[Terms, NDArray[np.bool_]]:
+    """The quickest depth that fits, or else the quickest; and which layers that splits."""
+    total_s = found.compute_s + found.halo_s + found.gather_s + found.reduce_s
+    capacity = at.profile.cluster.device.memory_bytes
+    best = int(np.lexsort((total_s, found.memory_bytes > capacity))[0])
+    depth = int(found.depth[best])
+    update_s = float(at.update_s.sum())
+    terms = Terms(
+        compute_s=float(found.compute_s[best]) + update_s,
+        update_s=update_s,
+        backward_s=float(found.backward_s[best]),
+        gradient_s=float(found.reduce_s[best]),
+        layerwise_s=float(found.gather_s[best]),
+        halo_s=float(found.halo_s[best]),
+        memory_bytes=float(found.memory_bytes[best]),
+        split=f"{_spelled(found.degrees)} to {at.profile.layers[depth - 1].name}",
+    )
+    return terms, np.arange(len(at.profile.layers)) < depth
+
+
+def _spelled(degrees: Degrees) -> str:
     return " ".join(f"{dim.value}{degree}" for dim, degree in degrees.items() if degree > 1) or "whole"
 
 

@@ -11,30 +11,17 @@ How many first layers, and how p parts into pw, ph and pd, is chosen by time (sp
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from slicewise.graph.dims import SPACE
 from slicewise.strategies.setting import Setting, Terms
-from slicewise.strategies.space import divided, spelled
+from slicewise.strategies.space import best_depth, divided
 
 
 def project(at: Setting) -> Iterator[Terms]:
-    update_s = float(at.update_s.sum())
-    capacity = at.profile.cluster.device.memory_bytes
     for found in divided(at, at.batch, at.devices):
-        total_s = found.compute_s + found.halo_s + found.gather_s + found.reduce_s
-        best = int(np.lexsort((total_s, found.memory_bytes > capacity))[0])
-        depth = int(found.depth[best])
-        inside = np.arange(len(at.profile.layers)) < depth
-        yield Terms(
-            compute_s=float(found.compute_s[best]) + update_s,
-            update_s=update_s,
-            backward_s=float(found.backward_s[best]),
-            gradient_s=float(found.reduce_s[best]),
-            layerwise_s=float(found.gather_s[best])
-            + at.statistics_s(np.where(inside, at.profile.statistics(SPACE), 0.0), at.devices),
-            halo_s=float(found.halo_s[best]),
-            memory_bytes=float(found.memory_bytes[best]),
-            split=f"{spelled(found.degrees)} to {at.profile.layers[depth - 1].name}",
-        )
+        terms, inside = best_depth(at, found)
+        statistics_s = at.statistics_s(np.where(inside, at.profile.statistics(SPACE), 0.0), at.devices)
+        yield replace(terms, layerwise_s=terms.layerwise_s + statistics_s)
