@@ -1,0 +1,76 @@
+"""`slicewise diagnose (PLAN | MODEL --strategy S) --measured FILE...`: does a run behave as projected?"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slicewise.cli.options import add_json, positive, print_json
+from slicewise.cli.run import add_made, loaded_plan, made_plan
+
+if TYPE_CHECKING:
+    from slicewise.diagnosis.record import Record
+    from slicewise.plans import Plan
+
+HELP = "does a run behave as projected, and if not: which term, which ranks, since which step"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN|MODEL", help="what was run: a plan file; with --strategy a model")
+    parser.add_argument("--strategy", help="the model ran so: layerwise, data, filter, channel, spatial, owt, ...")
+    parser.add_argument(
+        "--measured",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="iteration times as CSV, the JSON or timeline of `slicewise run`, or torch.profiler traces",
+    )
+    parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
+    add_made(parser)
+    add_json(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    from slicewise.cluster.cluster import load_cluster
+    from slicewise.diagnosis.diagnosis import diagnose
+    from slicewise.diagnosis.projection import projection
+    from slicewise.diagnosis.readers.files import read_files
+    from slicewise.graph.sources import load_graph
+
+    record = read_files(options.measured)
+    if options.strategy:
+        graph = load_graph(options.plan, options.input)
+        plan = made_plan(options, graph, None)
+    else:
+        plan = loaded_plan(options)
+        graph = load_graph(plan.model, plan.input_shape)
+    _check(plan, record)
+    cluster = load_cluster(plan.cluster).with_devices(plan.devices)
+    found = diagnose(record, projection(plan, graph, cluster))
+    if options.json:
+        request = {"model": plan.model, "cluster": plan.cluster, "devices": plan.devices, "batch": plan.batch}
+        print_json({**request, **found.to_dict()})
+    else:
+        from slicewise.report.diagnosis import show_diagnosis
+
+        show_diagnosis(plan, found)
+    return 0 if found.as_projected else 1
+
+
+def _check(plan: "Plan", record: "Record") -> None:
+    """A run of another model, batch or number of ranks would be judged by a wrong measure."""
+    from slicewise.errors import PlanError
+
+    files = ", ".join(record.files)
+    for name in ("model", "devices", "batch"):
+        planned = getattr(plan, name)
+        said = record.facts.get(name, planned)
+        same_file = name == "model" and os.path.abspath(said) == os.path.abspath(planned)
+        if said != planned and not same_file:
+            raise PlanError(f"{files}: measured with {name} {said}, the plan has {planned}; give the plan that ran")
+    beyond = [rank for rank in record.ranks or () if rank >= plan.devices]
+    if beyond:
+        raise PlanError(
+            f"{files}: has rank {beyond[0]}, the plan is for {plan.devices} devices; give the plan that ran"
+        )

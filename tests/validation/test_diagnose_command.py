@@ -1,0 +1,138 @@
+"""`slicewise diagnose` as a user types it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.validation.commands import assert_refused, document, slicewise
+
+CLUSTER = """
+name = "pair"
+[device]
+name = "core"
+peak_flops_per_s = 1e11
+memory_bytes_per_s = 1e10
+memory_bytes = 1000000000
+kernel_s = 1e-6
+efficiency = { conv = 0.5, conv_backward = 0.4, linear = 0.6, linear_backward = 0.5 }
+[[tiers]]
+name = "node"
+size = 2
+latency_s = 1e-5
+bytes_per_s = 1e9
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("diagnose") / "pair.toml"
+    path.write_text(CLUSTER)
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(cluster: Path) -> Path:
+    path = cluster.parent / "plan.json"
+    arguments = ("plan", "lenet5", "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", path)
+    assert slicewise(*arguments, cache=cluster.parent).returncode == 0
+    return path
+
+
+def step_s(plan: Path) -> float:
+    seconds: float = json.loads(plan.read_text())["predicted"]["iteration_s"]
+    return seconds
+
+
+def times(folder: Path, seconds: list[float]) -> Path:
+    path = folder / "times.csv"
+    path.write_text("\n".join(["iteration_s", *map(str, seconds)]))
+    return path
+
+
+def run_document(plan: Path, folder: Path, slow: float) -> Path:
+    """As `slicewise run` writes it: rank 1 takes `slow` times as long from step 10 on, rank 0 waits for it."""
+    predicted = json.loads(plan.read_text())["predicted"]
+    compute = np.full((20, 2), predicted["compute_s"])
+    compute[10:, 1] *= slow
+    sync, update = (np.full((20, 2), predicted[name]) for name in ("exposed_sync_s", "update_s"))
+    wait = compute.max(axis=1, keepdims=True) - compute
+    terms = {"compute": compute, "wait": wait, "sync": sync, "update": update, "step": compute + wait + sync + update}
+    table = {term: values.tolist() for term, values in terms.items()}
+    path = folder / "run.json"
+    path.write_text(json.dumps({"model": "lenet5", "devices": 2, "batch": 8, "steps_s": table}))
+    return path
+
+
+def test_a_run_as_projected_ends_with_0_and_says_so(plan: Path, tmp_path: Path) -> None:
+    done = slicewise("diagnose", plan, "--measured", run_document(plan, tmp_path, 1.0), "--json", cache=tmp_path)
+    found = document(done)
+    assert found["as_projected"]
+    assert [verdict["kind"] for verdict in found["verdicts"]] == ["as projected"]
+    assert found["projected"]["low_s"] < found["measured"]["iteration_s"]["median"] < found["projected"]["high_s"]
+    assert found["files"][0]["can_tell"]
+    assert found["files"][0]["cannot_tell"]
+
+
+def test_a_slow_rank_ends_with_1_and_is_named(plan: Path, tmp_path: Path) -> None:
+    file = run_document(plan, tmp_path, 3.0)
+    done = slicewise("diagnose", plan, "--measured", file, "--json", cache=tmp_path)
+    assert done.returncode == 1
+    (verdict,) = json.loads(done.stdout)["verdicts"]
+    assert {name: verdict[name] for name in ("kind", "term", "ranks", "since_step")} == {
+        "kind": "slow rank",
+        "term": "compute",
+        "ranks": [1],
+        "since_step": 10,
+    }
+    assert verdict["evidence"]["after_s"] > verdict["evidence"]["before_s"]
+    told = slicewise("diagnose", plan, "--measured", file, cache=tmp_path)
+    assert told.returncode == 1
+    assert "slow rank: rank 1 takes" in told.stdout
+    assert "since step 10" in told.stdout
+
+
+def test_a_model_under_a_strategy_is_projected_for_a_csv(cluster: Path, plan: Path, tmp_path: Path) -> None:
+    request = ("lenet5", "--strategy", "data", "--cluster", cluster, "--devices", 2, "--batch", 8)
+    file = times(tmp_path, [step_s(plan)] * 10 + [2 * step_s(plan)] * 10)
+    done = slicewise("diagnose", *request, "--measured", file, "--json", cache=tmp_path)
+    assert done.returncode == 1
+    (verdict,) = json.loads(done.stdout)["verdicts"]
+    assert (verdict["kind"], verdict["since_step"]) == ("slowdown", 10)
+    assert set(verdict["alternatives"]) == {"slow rank", "slow link", "congestion bursts", "input staging"}
+    assert verdict["factor"] == pytest.approx(2)
+
+
+def test_all_steps_off_alike_accuse_the_cost_model(plan: Path, tmp_path: Path) -> None:
+    done = slicewise("diagnose", plan, "--measured", times(tmp_path, [5 * step_s(plan)] * 12), cache=tmp_path)
+    assert done.returncode == 1
+    assert "wrong cost model: steps take" in done.stdout
+    assert "5.00 times the projected" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"batch": 16}, "measured with batch 16, the plan has 8; give the plan that ran"),
+        ({"model": "vgg16"}, "measured with model vgg16, the plan has lenet5"),
+        ({"devices": 4}, "measured with devices 4, the plan has 2"),
+    ],
+)
+def test_a_run_of_another_plan_is_refused(plan: Path, tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    file = run_document(plan, tmp_path, 1.0)
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert_refused(slicewise("diagnose", plan, "--measured", file, cache=tmp_path), reason)
+
+
+def test_more_ranks_than_the_plan_has_are_refused(plan: Path, tmp_path: Path) -> None:
+    file = tmp_path / "times.csv"
+    file.write_text("rank0_s,rank2_s\n0.1,0.1\n")
+    told = "has rank 2, the plan is for 2 devices"
+    assert_refused(slicewise("diagnose", plan, "--measured", file, cache=tmp_path), told)
+
+
+def test_an_absent_file_is_refused(plan: Path, tmp_path: Path) -> None:
+    done = slicewise("diagnose", plan, "--measured", tmp_path / "absent.csv", cache=tmp_path)
+    assert_refused(done, "absent.csv: No such file or directory")
