@@ -70,13 +70,18 @@ def contest(options: argparse.Namespace) -> dict[str, Any]:
         qualifying = {name: min(slowest([step.total_s for step in steps])) for name, steps in heats.items()}
         contenders += others[: 2 if qualifying["fsdp"] < qualifying["ddp"] else 1]
         del others
-    steps = alternate(contenders, itertools.repeat(share), options.iterations, warm_up=1).steps
+    measured = alternate(contenders, itertools.repeat(share), options.iterations, warm_up=1)
+    steps = measured.steps
     return {
         "parallelize_s": parallelize_s,
         "qualifying_s": qualifying,
         "contenders": {
             contender.name: {
-                **(summary if contender.name in plans else whole_steps)(contender, steps[contender.name]),
+                **(
+                    summary(contender, steps[contender.name], measured.data_s)
+                    if contender.name in plans
+                    else whole_steps(contender, steps[contender.name])
+                ),
                 **count_step(contender, share, lambda _: "link"),
                 "peak_memory_bytes": peak_memory(contender, share),
             }

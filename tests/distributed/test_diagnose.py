@@ -24,24 +24,16 @@ from slicewise.diagnosis.verdict import Fault
 from slicewise.graph.sources import load_graph
 from slicewise.plans import Plan
 from tests.distributed.world import World
+from tests.machines import CORE, tier, write_cores
 from tests.synthetic_runs import expected
 
 SINCE, STEPS = 12, 24
-CLUSTER = """
-name = "pair"
-[device]
-name = "core"
-peak_flops_per_s = 5e10
-memory_bytes_per_s = 1e10
-memory_bytes = 1000000000
-kernel_s = 1e-5
-efficiency = { conv = 1, conv_backward = 1, linear = 0.5, linear_backward = 0.5 }
-[[tiers]]
-name = "node"
-size = 2
-latency_s = 2e-4
-bytes_per_s = 3e8
-"""
+LIKE_THIS = replace(
+    CORE,
+    peak_flops_per_s=5e10,
+    kernel_s=1e-5,
+    efficiency={"conv": 1.0, "conv_backward": 1.0, "linear": 0.5, "linear_backward": 0.5},
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("taskset") is None, reason="ranks are pinned by taskset")
 
@@ -49,9 +41,8 @@ pytestmark = pytest.mark.skipif(shutil.which("taskset") is None, reason="ranks a
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("diagnose")
-    cluster = folder / "pair.toml"
-    cluster.write_text(CLUSTER)
-    return planned(folder, cluster)
+    link = tier("node", latency_s=2e-4, bytes_per_s=3e8)
+    return planned(folder, write_cores(folder / "pair.toml", link, device=LIKE_THIS))
 
 
 def diagnosed(plan: Path, *files: Path) -> Diagnosis:

@@ -18,37 +18,16 @@ from slicewise.runtime.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
 from slicewise.validate.sizes import needed_bytes
 from tests.distributed.world import World
+from tests.machines import tier, write_cores
 
 MODELS = Path(__file__).parent / "run_models.py"
 RESIDUAL, SEGMENTATION = f"{MODELS}:residual", f"{MODELS}:segmentation"
-CLUSTER = """
-name = "two by two"
-[device]
-name = "core"
-peak_flops_per_s = 1e11
-memory_bytes_per_s = 1e10
-memory_bytes = 1000000000
-kernel_s = 1e-6
-reduced_flops_per_s = { bf16 = 1e11 }
-efficiency = { conv = 0.5, conv_backward = 0.4, linear = 0.6, linear_backward = 0.5 }
-[[tiers]]
-name = "between"
-size = 2
-latency_s = 1e-4
-bytes_per_s = 1e8
-[[tiers]]
-name = "within"
-size = 2
-latency_s = 1e-5
-bytes_per_s = 1e9
-"""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("cluster") / "two.toml"
-    path.write_text(CLUSTER)
-    return str(path)
+    tiers = tier("between", latency_s=1e-4, bytes_per_s=1e8), tier("within")
+    return str(write_cores(tmp_path_factory.mktemp("cluster") / "two.toml", *tiers))
 
 
 def _plan(cluster: str, strategy: str, model: str = RESIDUAL, *, batch: int = 8, **training: Any) -> Plan:

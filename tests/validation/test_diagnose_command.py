@@ -7,30 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.machines import write_cores
 from tests.validation.commands import assert_refused, document, slicewise
-
-CLUSTER = """
-name = "pair"
-[device]
-name = "core"
-peak_flops_per_s = 1e11
-memory_bytes_per_s = 1e10
-memory_bytes = 1000000000
-kernel_s = 1e-6
-efficiency = { conv = 0.5, conv_backward = 0.4, linear = 0.6, linear_backward = 0.5 }
-[[tiers]]
-name = "node"
-size = 2
-latency_s = 1e-5
-bytes_per_s = 1e9
-"""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("diagnose") / "pair.toml"
-    path.write_text(CLUSTER)
-    return path
+    return write_cores(tmp_path_factory.mktemp("diagnose") / "pair.toml")
 
 
 @pytest.fixture(scope="module")
