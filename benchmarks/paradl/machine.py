@@ -7,6 +7,7 @@ from benchmarks.paradl.networks import graphs
 from benchmarks.paradl.rows import PROFILED_S, authors, paradl_rows, single_gpu_runs
 from benchmarks.paradl.scores import Score, accuracy, by_strategy, nearest_smaller, score, show
 from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.margins import MARGINS
 from slicewise.cluster.tuning import NEUTRAL, Tuning
 from slicewise.fitting.fit import SIGMA, Fit, fit
 from slicewise.fitting.projecting import Projector
@@ -178,8 +179,7 @@ def show_rows(found: Sequence[Outcome]) -> None:
 
 def within_range(one: Outcome) -> tuple[int, int]:
     """Tested rows that lie in the range of their projection, of all."""
-    assert one.fit is not None
-    widest = 1 + one.fit.margin
+    widest = 1 + (one.fit.margin if one.fit else MARGINS["preset"])
     inside = [1 / widest <= run.iteration_s / value <= widest for run, value in one.projected.items()]
     return sum(inside), len(inside)
 

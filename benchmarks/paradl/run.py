@@ -37,7 +37,7 @@ def main() -> None:
     for one in found:
         machine.show_outcome(one)
     machine.show_parameters(found)
-    for one in found[1:]:
+    for one in found:
         inside, of = machine.within_range(one)
         print(f"\n{one.title}: {inside} of {of} tested rows lie within the range of their projection")
     if "--quick" not in sys.argv:

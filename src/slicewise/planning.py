@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
@@ -336,6 +337,7 @@ def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, An
     simulated_s = timeline.seconds if model.name == "analytic" else total.total_s
     return {
         "iteration_s": simulated_s,
+        **range_of(model.cluster, simulated_s),
         "additive_s": total.total_s,
         "simulated_s": simulated_s,
         "compute_s": total.compute_s,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.compute import FREE, KEEPS_INPUT
 from slicewise.cost.model import CostModel
@@ -137,6 +138,7 @@ def predicted(pipeline: PipelineModel, positions: Sequence[int], schedule: str) 
     transfer_s = micro_batches * slowest.seconds - compute_s
     return {
         "iteration_s": iteration_s,
+        **range_of(model.cluster, iteration_s),
         "additive_s": (micro_batches + len(stages) - 1) * slowest.seconds + update_s,
         "simulated_s": iteration_s,
         "compute_s": compute_s,

@@ -12,9 +12,6 @@ from slicewise.partition.parts import intervals
 from slicewise.planning import model_of, predicted_of
 from slicewise.plans import Plan
 
-# A projection is right within this factor, where it does not carry a range of its own.
-RANGE = {"preset": 2.0, "fitted": 1.6, "measured": 1.4}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
@@ -46,16 +43,14 @@ class Projection:
 
 def projection(plan: Plan, graph: LayerGraph, cluster: Cluster) -> Projection:
     expected = predicted_of(plan, graph, cluster)
-    iteration_s, origin = float(expected["iteration_s"]), str(expected["origin"])
-    factor = RANGE.get(origin, max(RANGE.values()))
     terms = {term: float(expected[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "update")}
     return Projection(
-        iteration_s=iteration_s,
-        low_s=float(expected.get("low_s", iteration_s / factor)),
-        high_s=float(expected.get("high_s", iteration_s * factor)),
+        iteration_s=float(expected["iteration_s"]),
+        low_s=float(expected["low_s"]),
+        high_s=float(expected["high_s"]),
         terms=terms | {"sync": float(expected["exposed_sync_s"])},
         shares=np.ones(plan.devices) if plan.pipeline else _shares(plan, graph, cluster),
-        origin=origin,
+        origin=str(expected["origin"]),
         waits_inside=plan.pipeline is not None,
     )
 

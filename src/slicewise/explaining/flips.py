@@ -93,11 +93,11 @@ class Changed:
         for models in self.batches:
             last = {number: (1.0, float(gap_s)) for number, gap_s in enumerate(gaps_s)}
             for model in models:
-                possible = [number for number in last if stretch.legal(model, assignments[number + 1])]
-                if not stretch.legal(model, stretch.chosen) or not possible:
+                factor = model.graph.batch / self.model.graph.batch
+                possible = [n for n in last if factor > 1 or stretch.legal(model, assignments[n + 1])]
+                if not possible or not (factor > 1 or stretch.legal(model, stretch.chosen)):
                     break
                 seconds = stretch.seconds(model, [stretch.chosen, *(assignments[number + 1] for number in possible)])
-                factor = model.graph.batch / self.model.graph.batch
                 passed = []
                 for number, gap_s in zip(possible, (seconds[1:] - seconds[0]).tolist(), strict=True):
                     before, before_s = last[number]

@@ -13,6 +13,7 @@ import numpy as np
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.compute import PRODUCTS
 from slicewise.cost.model import CostModel
+from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.layout import Slicing
@@ -55,6 +56,7 @@ class Stretch:
         self.layers = tuple(graph.layers[position].name for position in self.positions)
         inside = set(self.positions)
         self._layer: dict[Member, int] = {}  # one of those alike
+        self._rows: dict[tuple[Slicing, ...], Choices] = {}
         self._consumer: dict[Edge, int] = {}
 
         def member(position: int) -> Member:
@@ -98,11 +100,12 @@ class Stretch:
 
     def seconds(self, model: CostModel, assignments: Sequence[Assignment]) -> Floats:
         """`cost(...).total_s` of each, without counting bytes."""
-        rows: dict[tuple[Slicing, ...], Choices] = {}
 
         def choices(slicings: Iterable[Slicing]) -> Choices:
             key = tuple(slicings)
-            return rows.setdefault(key, Choices.of(key, model.cluster.mesh))
+            if key not in self._rows:  # every model has the same mesh
+                self._rows[key] = Choices.of(key, model.cluster.mesh)
+            return self._rows[key]
 
         total_s = np.zeros(len(assignments))
         for member, count in self.members.items():
@@ -115,9 +118,13 @@ class Stretch:
         return total_s
 
     def legal(self, model: CostModel, assignment: Assignment) -> bool:
-        """On a model with another batch."""
+        """On a model with a smaller batch, which leaves some ranks without samples; a larger one never does."""
         mesh = model.cluster.mesh
-        return all(refusal(self._at(model, member), assignment[member], mesh) is None for member in self.members)
+        return all(
+            refusal(self._at(model, member), assignment[member], mesh) is None
+            for member in self.members
+            if Dim.N in assignment[member]
+        )
 
     def memory_bytes(self, model: CostModel, assignment: Assignment) -> int:
         """Kept through the step."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from rich.console import Console, Group
 from rich.text import Text
 
+from slicewise.cluster.margins import margin_of
 from slicewise.report.tables import table_of
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
-from slicewise.strategies.projection import Projection, margin_of
+from slicewise.strategies.projection import Projection
 from slicewise.units import amount, seconds
 
 _KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from slicewise.cluster.margins import margin_of
 from slicewise.report.oracle import hours, wide_console
 from slicewise.report.tables import table_of
 from slicewise.strategies.projecting import Oracle
-from slicewise.strategies.projection import margin_of
 from slicewise.strategies.provision import HOUR_S, Option
 
 

@@ -111,6 +111,14 @@ def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
 PREDICTED = ("step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory")
 
 
+def _range(row: Mapping[str, Any]) -> list[str]:
+    """Plans of older releases have none."""
+    if "low_s" not in row:
+        return []
+    low, high = seconds(row["low_s"]), seconds(row["high_s"])
+    return [f"by {row['origin']} figures, the first row's step is to be expected between {low} and {high}"]
+
+
 def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns `PREDICTED`."""
     return (
@@ -141,6 +149,7 @@ def _strategy_table(plan: Plan) -> Table:
     table.caption = "\n".join(
         [
             "bytes: sent by all devices in a step; memory: of one device; speed-up: of the first row over this one",
+            *_range(plan.predicted),
             *impossible,
         ]
     )

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.margins import margin_of
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, InfeasibleError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.datasets import samples_of
 from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
-from slicewise.strategies.projection import Projection, margin_of, memory_reason
+from slicewise.strategies.projection import Projection, memory_reason
 from slicewise.strategies.registry import STRATEGIES, check_strategies
 from slicewise.strategies.setting import Terms
 

@@ -4,22 +4,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster
 from slicewise.strategies.setting import Terms
 from slicewise.units import amount
-
-# How far off an iteration may be, as a factor 1 + margin each way, by where the cluster's figures come from. A fit that
-# knows its own uncertainty brings it along (`Tuning.margin`).
-MARGINS = {"preset": 0.35, "fitted": 0.15, "measured": 0.10}
-
-
-def margin_of(cluster: Cluster) -> tuple[float, str]:
-    """The margin, and its origin in words."""
-    if cluster.tuning.margin is not None:
-        margin = cluster.tuning.margin
-        return margin, f"{cluster.origin} figures, {margin:.0%} each way: what the fit left"
-    margin = MARGINS.get(cluster.origin, MARGINS["preset"])
-    return margin, f"{cluster.origin} figures, {margin:.0%} each way"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
