@@ -20,7 +20,7 @@ demo: $(READY)
 	@echo "== 1. Plan AlexNet for 16 GPUs: which slicing for which layer, and what it is worth"
 	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json
 	@echo
-	@echo "== 2. Why: each stretch of layers against data parallelism"
+	@echo "== 2. Why: what matters most, against data parallelism and the next best, and when it would flip"
 	$(BIN)/slicewise explain build/alexnet-16gpu.json
 	@echo
 	@echo "== 3. Measure this machine, so that it can be predicted"
@@ -31,19 +31,25 @@ demo: $(READY)
 	@echo
 	@echo "== 5. Run that plan: equal to one device? as fast as predicted? faster than DDP?"
 	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 10
+	@echo
+	@echo "== 6. Ask the oracle: ResNet-50 on up to 1,024 GPUs, which strategy and why"
+	$(BIN)/slicewise oracle resnet50 --cluster abci-v100 --devices 16,128,1024 --batch-per-device 32 --dataset imagenet --best
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
-# Distributed tests bring their own processes; the others share the cores.
+# What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.
+TIMED := tests/distributed/test_diagnose.py
 test: lint
-	$(BIN)/python -m pytest -m "not long" tests/distributed
+	$(BIN)/python -m pytest -m "not long" $(TIMED)
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -m "not long" -n 2 --ignore tests/distributed
 
 test-long: lint
-	$(BIN)/python -m pytest tests/distributed
+	$(BIN)/python -m pytest $(TIMED)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -n 2 --ignore tests/distributed
 
 # The captured graphs that ship with the package, made anew from the zoo.

@@ -93,7 +93,7 @@ def _measure(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import local_path
     from slicewise.cluster.writing import to_toml
     from slicewise.cost.profiler import QUICK, THOROUGH, measure_cluster
-    from slicewise.runtime.devices import start_rank
+    from slicewise.runtime.devices import leave, start_rank
 
     cluster = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
     if dist.get_rank() == 0:
@@ -104,5 +104,4 @@ def _measure(options: argparse.Namespace) -> int:
 
         show_cluster(cluster)
         progress(f"wrote {path}")
-    dist.destroy_process_group()
-    return 0
+    return leave(0)

@@ -145,7 +145,7 @@ def _rank(options: argparse.Namespace) -> int:
     import torch.distributed as dist
 
     from slicewise.errors import RankError, SlicewiseError
-    from slicewise.runtime.devices import start_rank
+    from slicewise.runtime.devices import leave, start_rank
     from slicewise.runtime.failures import described
     from slicewise.runtime.worker import RunRequest, run_rank
 
@@ -175,8 +175,7 @@ def _rank(options: argparse.Namespace) -> int:
             from slicewise.report.terminal import show_run
 
             show_run(result)
-    dist.destroy_process_group()
-    return 0 if passed else 1
+    return leave(0 if passed else 1)
 
 
 def _agreed_plan(options: argparse.Namespace) -> "Plan":

@@ -1,9 +1,12 @@
 """The device of this rank: its GPU where there are any, else a CPU core."""
 
 import os
+import sys
 
 import torch
 import torch.distributed as dist
+
+from slicewise.runtime.failures import FAILURE_FILE
 
 
 def rank_device() -> torch.device:
@@ -28,3 +31,18 @@ def synchronize() -> None:
     """Wait for the device, so that clocks on the host tell the truth."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def leave(code: int) -> int:
+    """End a rank whose work is done. All ranks leave together.
+
+    One that our launcher started leaves without the interpreter's tear-down: a thread of torch that outlives it can
+    abort a process that has done everything right.
+    """
+    dist.barrier()
+    dist.destroy_process_group()
+    if FAILURE_FILE in os.environ:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code

@@ -44,7 +44,15 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             # every rank finds the same fault in a request: it is not this rank's
             raise RequestError(message) if code == 2 else RankError(message)
         died = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise RankError(f"rank {failed} {died} without a word (out of memory?)")
+        raise RankError(f"rank {failed} {died}{_last_words(Path(folder), failed)}")
+
+
+def _last_words(folder: Path, rank: int) -> str:
+    """The last line that a rank wrote to standard error; rank 0's went to the terminal."""
+    words = folder / f"{rank}.err"
+    lines = words.read_text(errors="replace").split("\n") if words.exists() else []
+    said = [line.strip() for line in lines if line.strip()]
+    return f": {said[-1]}" if said else " without a word (out of memory?)"
 
 
 def _start(arguments: Sequence[str], rank: int, ranks: int, port: int, folder: Path) -> subprocess.Popen[bytes]:
@@ -60,10 +68,11 @@ def _start(arguments: Sequence[str], rank: int, ranks: int, port: int, folder: P
         "MASTER_PORT": str(port),
         FAILURE_FILE: str(folder / str(rank)),
     }
-    quiet = None if rank == 0 else subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, "-m", "slicewise", *arguments], env=environment, stdout=quiet, stderr=quiet
-    )
+    command = [sys.executable, "-m", "slicewise", *arguments]
+    if rank == 0:
+        return subprocess.Popen(command, env=environment)
+    with (folder / f"{rank}.err").open("wb") as words:
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=words)
 
 
 def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path) -> int | None:
