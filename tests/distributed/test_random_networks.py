@@ -24,7 +24,7 @@ MESHES: dict[int, list[tuple[int, ...]]] = {
     6: [(6,), (2, 3), (3, 2)],
     8: [(8,), (2, 4), (4, 2), (2, 2, 2)],
 }
-COUNTS = {2: 14, 3: 9, 4: 13, 6: 7, 8: 7}
+COUNTS = {2: 18, 3: 11, 4: 14, 6: 4, 8: 3}
 LONG = {**{ranks: 10 * count for ranks, count in COUNTS.items()}, 5: 20, 7: 20}
 
 

@@ -14,6 +14,7 @@ from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.explaining.flips import Changed, Flip
 from slicewise.explaining.stretch import Assignment, Stretch
+from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
@@ -107,8 +108,6 @@ class Explanation:
         return tuple(sorted(told, key=lambda decision: -abs(decision.worth_s))[:3])
 
     def to_dict(self) -> dict[str, Any]:
-        from slicewise.explaining.words import sentences
-
         return {
             "reference": self.reference,
             "reason": self.reason,
@@ -120,13 +119,9 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        from slicewise.explaining.words import text
-
         return text(self)
 
     def _repr_html_(self) -> str:
-        from slicewise.explaining.words import html
-
         return html(self)
 
 
