@@ -17,7 +17,7 @@ from slicewise.errors import InfeasibleError, MemoryLimitError, PlanError, Reque
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space
+from slicewise.partition.legal import SPACES, Space
 from slicewise.partition.stages import Cuts
 from slicewise.plans import Pipeline, Plan
 from slicewise.search.baselines import BASELINES
@@ -228,6 +228,11 @@ def _layer_costs(
         whole = replace(cost, forward_s=count * cost.forward_s, backward_s=count * cost.backward_s)
         costs[layer.name] = (whole + moved).to_dict()
     return costs
+
+
+def space_of(cost: str) -> Space:
+    """The space that goes with a cost model: the paper's has no price for sliced input channels."""
+    return SPACES["optcnn" if cost == "optcnn" else "full"]
 
 
 def predicted_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
-from slicewise.errors import InfeasibleError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
@@ -55,10 +54,7 @@ def test_pins_and_memory_hold_for_what_is_returned() -> None:
     assert {dim for dim in pinned.slicings["conv0"] if dim} == {"H"}
     free = plan(small_cnn(batch=8), cluster)
     limit = 0.9 * free.predicted["peak_memory_bytes"]
-    try:
-        tight = plan(small_cnn(batch=8), cluster, memory_limit_bytes=limit)
-    except InfeasibleError:
-        return
+    tight = plan(small_cnn(batch=8), cluster, memory_limit_bytes=limit)
     assert tight.predicted["peak_memory_bytes"] <= limit
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slicewise.cli.options import add_json, positive, print_json
-from slicewise.cli.run import add_made, loaded_plan, made_plan
+from slicewise.cli.run import add_made, asked_plan
 
 if TYPE_CHECKING:
     from slicewise.diagnosis.record import Record
@@ -36,15 +36,9 @@ def main(options: argparse.Namespace) -> int:
     from slicewise.diagnosis.diagnosis import diagnose
     from slicewise.diagnosis.projection import projection
     from slicewise.diagnosis.readers.files import read_files
-    from slicewise.graph.sources import load_graph
 
     record = read_files(options.measured)
-    if options.strategy:
-        graph = load_graph(options.plan, options.input)
-        plan = made_plan(options, graph, None)
-    else:
-        plan = loaded_plan(options)
-        graph = load_graph(plan.model, plan.input_shape)
+    plan, graph = asked_plan(options, None)
     _check(plan, record)
     cluster = load_cluster(plan.cluster).with_devices(plan.devices)
     found = diagnose(record, projection(plan, graph, cluster))

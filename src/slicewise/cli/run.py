@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_made(parser: argparse.ArgumentParser) -> None:
-    """What `made_plan` asks for."""
+    """What a plan for a model asks for."""
     group = parser.add_argument_group("with --strategy")
     group.add_argument("--cluster", help="a preset, 'local', or a TOML file (default: local)")
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
@@ -72,7 +72,6 @@ def _handed_on(options: argparse.Namespace) -> list[str]:
 def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
     """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
     from slicewise.errors import PlanError, RequestError, UnknownName
-    from slicewise.graph.sources import load_graph
 
     if options.trace and not options.trace.parent.is_dir():
         raise RequestError(f"cannot write {options.trace}: {options.trace.parent} is not a folder")
@@ -82,12 +81,7 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         from slicewise.graph.factories import load_factory
 
         load_factory(*options.data.rpartition(":")[::2])
-    if options.strategy:
-        graph = load_graph(options.plan, options.input)
-        plan = made_plan(options, graph, ranks)
-    else:
-        plan = loaded_plan(options)
-        graph = load_graph(plan.model, plan.input_shape)
+    plan, graph = asked_plan(options, ranks)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
     if plan.training.dtype not in DTYPES:
@@ -109,7 +103,18 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     return plan
 
 
-def loaded_plan(options: argparse.Namespace) -> "Plan":
+def asked_plan(options: argparse.Namespace, ranks: int | None) -> "tuple[Plan, LayerGraph]":
+    """The plan that was given, or one made for the model that was; and its network."""
+    from slicewise.graph.sources import load_graph
+
+    if options.strategy:
+        graph = load_graph(options.plan, options.input)
+        return _made_plan(options, graph, ranks), graph
+    plan = _loaded_plan(options)
+    return plan, load_graph(plan.model, plan.input_shape)
+
+
+def _loaded_plan(options: argparse.Namespace) -> "Plan":
     """From the file that was given, for the batch that was given."""
     from slicewise.errors import RequestError
     from slicewise.plans import Plan
@@ -123,7 +128,7 @@ def loaded_plan(options: argparse.Namespace) -> "Plan":
     return replace(plan, batch=options.batch) if options.batch else plan
 
 
-def made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
+def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
     """For the model that was given, under --strategy."""
     from slicewise.cluster.cluster import load_cluster
     from slicewise.cost.training import PLAIN, Training

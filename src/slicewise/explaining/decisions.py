@@ -18,8 +18,7 @@ from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import SPACES
-from slicewise.planning import model_of, predicted
+from slicewise.planning import model_of, predicted, space_of
 from slicewise.plans import Plan, spelled
 from slicewise.search.baselines import data
 from slicewise.search.planner import baseline_slicings
@@ -89,7 +88,6 @@ class Explanation:
     """A plan taken apart."""
 
     title: str
-    cost_model: str
     reference: str  # the strategy compared with
     reason: str  # why not data parallelism, where it is another
     predicted: Mapping[str, Any]
@@ -171,7 +169,6 @@ def explain_slicings(
     cluster, graph = model.cluster, model.graph
     return Explanation(
         title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
-        cost_model=model.name,
         reference=reference,
         reason=reason,
         predicted=predicted(model, slicings),
@@ -201,7 +198,7 @@ class _Judge:
     def __init__(self, model: CostModel, room_bytes: float) -> None:
         self.model, self.room_bytes = model, max(0.0, room_bytes)
         self.changed = Changed(model)
-        self.space = SPACES["optcnn" if model.name == "optcnn" else "full"]
+        self.space = space_of(model.name)
         self.axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
         self._known: dict[object, Decision] = {}
 

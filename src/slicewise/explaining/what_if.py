@@ -11,8 +11,7 @@ from slicewise.errors import PlanError, RequestError, SlicewiseError, UnknownNam
 from slicewise.explaining.differences import Comparison, compare_models
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
-from slicewise.partition.legal import SPACES
-from slicewise.planning import model_of, predicted
+from slicewise.planning import model_of, predicted, space_of
 from slicewise.planning import plan as plan_again
 from slicewise.plans import Plan
 from slicewise.search.solver import Progress
@@ -135,7 +134,7 @@ def what_if(
         job.cluster,
         batch=job.batch,
         cost=plan.cost_model,
-        space=SPACES["optcnn" if plan.cost_model == "optcnn" else "full"],
+        space=space_of(plan.cost_model),
         training=job.training,
         memory_limit_bytes=job.memory_limit_bytes,
         fix=[rest for word, rest in pins if word == "fix"],

@@ -37,7 +37,6 @@ class Timeline:
     seconds: float
     exposed_sync_s: float  # what the device waits for gradients
     forward_s: float  # when backward begins
-    backward_s: float  # when it ends
 
 
 @dataclass(slots=True)
@@ -128,12 +127,11 @@ def simulate(model: CostModel, slicings: Mapping[str, Slicing]) -> Timeline:
             bucket = pending.popleft()
             alone_s = model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
             machine.flights.append(_Flight(bucket, axes[bucket.axes[0]].tier, alone_s))
-    backward_s = machine.now_s
     # where communication takes cycles from compute, hiding it only moves part of its time
     exposed_s = machine.finish() + (1 - model.cluster.overlap) * machine.hidden_s
     machine.occupy("gradients", "wait", exposed_s)
     machine.occupy("weights", "update", sum(cost.update_s for cost in costs.values()))
-    return Timeline(tuple(machine.events), machine.now_s, exposed_s, forward_s, backward_s)
+    return Timeline(tuple(machine.events), machine.now_s, exposed_s, forward_s)
 
 
 def _tiers(model: CostModel, layer: Layer, slicings: Mapping[str, Slicing], cost: Cost) -> dict[str, int | None]:
