@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import log10
 
+from benchmarks.markdown import show
 from benchmarks.optcnn.comparing import Row, best_fitted_error, compare, lead, mean_error, misordered
 from benchmarks.optcnn.paper import GIB, NETWORKS, SEARCH, VGG16_PLAN, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, scale_for
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
-from benchmarks.optcnn.tables import assumptions, beside, fewer_bytes, filters, inception, readings, show
+from benchmarks.optcnn.tables import assumptions, beside, fewer_bytes, filters, inception, readings
 from slicewise.cost.breakdown import Cost
 from slicewise.plans import spelled
 from slicewise.search.elimination import eliminate

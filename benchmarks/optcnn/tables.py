@@ -2,17 +2,12 @@
 
 from collections.abc import Sequence
 
+from benchmarks.markdown import show
 from benchmarks.optcnn.comparing import Row, compare, lead, least_gather, mean_error, misordered
 from benchmarks.optcnn.paper import GIB, GPUS, NETWORKS, STRATEGIES, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, prediction, predictions, scale_for, within_bytes
 from benchmarks.optcnn.readings import READINGS
 from slicewise.graph.layer import Kind
-
-
-def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def beside(title: str, rows: Sequence[Row]) -> None:

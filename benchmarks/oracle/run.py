@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks.markdown import show
 from slicewise.graph.sources import load_graph
 from slicewise.strategies.projecting import oracle
 from slicewise.strategies.registry import STRATEGIES
@@ -40,12 +41,6 @@ def command_s(model: str, devices: str) -> float:
     started = time.perf_counter()
     subprocess.run([slicewise, "oracle", model, *REQUEST, "--devices", devices], capture_output=True, check=True)
     return time.perf_counter() - started
-
-
-def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def speed(repeats: int) -> None:

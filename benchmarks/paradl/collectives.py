@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.markdown import show
 from benchmarks.paradl.rows import collectives
-from benchmarks.paradl.scores import show
 from slicewise.partition.choices import Floats
 
 Form = Callable[[Floats], Floats]  # sizes -> a column per parameter

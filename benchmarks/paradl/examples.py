@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.markdown import show
 from benchmarks.paradl.rows import Row, nvidia_rows, p100_rows
-from benchmarks.paradl.scores import Score, accuracy, score, show
+from benchmarks.paradl.scores import Score, accuracy, score
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cluster.device import Device, load_device
 from slicewise.fitting.fit import fit

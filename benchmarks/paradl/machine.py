@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from benchmarks.markdown import show
 from benchmarks.paradl.networks import graphs
 from benchmarks.paradl.rows import PROFILED_S, authors, paradl_rows, single_gpu_runs
-from benchmarks.paradl.scores import Score, accuracy, by_strategy, nearest_smaller, score, show
+from benchmarks.paradl.scores import Score, accuracy, by_strategy, nearest_smaller, score
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cluster.margins import MARGINS
 from slicewise.cluster.tuning import NEUTRAL, Tuning

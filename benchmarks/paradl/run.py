@@ -2,8 +2,9 @@
 
 import sys
 
+from benchmarks.markdown import show
 from benchmarks.paradl import collectives, examples, machine
-from benchmarks.paradl.scores import by_strategy, score, show
+from benchmarks.paradl.scores import by_strategy, score
 from slicewise.fitting.projecting import Projector
 
 

@@ -48,9 +48,3 @@ def nearest_smaller(run: Run, known: Iterable[Run]) -> float | None:
     same = [other for other in known if (other.model, other.strategy) == (run.model, run.strategy)]
     smaller = [other for other in same if other.devices < run.devices]
     return max(smaller, key=lambda other: other.devices).iteration_s if smaller else None
-
-
-def show(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)

@@ -1,4 +1,4 @@
-"""How long planning takes: `python benchmarks/search/run.py [--quick]` prints the tables of README.md."""
+"""How long planning takes: `python -m benchmarks.search.run [--quick]` prints the tables of README.md."""
 
 import json
 import resource
@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import show
 from slicewise.cluster.cluster import load_cluster
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -80,16 +81,10 @@ def deepened(graph: LayerGraph, blocks: int) -> LayerGraph:
 
 def measured(**request: Any) -> dict[str, Any]:
     """The same in a process of its own, for its peak memory."""
-    command = [sys.executable, __file__, "--case", json.dumps(request)]
+    command = [sys.executable, "-m", "benchmarks.search.run", "--case", json.dumps(request)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     row: dict[str, Any] = json.loads(done.stdout)
     return row
-
-
-def show(title: str, head: list[str], rows: list[list[str]]) -> None:
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def result(row: dict[str, Any]) -> str:
