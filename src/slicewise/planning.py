@@ -330,6 +330,8 @@ def _plan(model: CostModel, **fields: Any) -> Plan:
         input_shape=graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in cluster.mesh.axes},
         kinds={layer.name: layer.kind.value for layer in graph},
+        graph=graph.with_exact_statistics(),
+        machine=cluster,
         **fields,
     )
 

@@ -11,17 +11,21 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cluster.mesh import Axis, Mesh
+from slicewise.cluster.writing import read_fields, to_fields
 from slicewise.cost.schedules import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, UnknownName
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
 from slicewise.partition.stages import Cuts
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)  # 1 named its network and its cluster, and did not carry them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,16 @@ class Plan:
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
     pipeline: Pipeline | None = None
+    graph: LayerGraph | None = None  # the network it is for
+    machine: Cluster | None = None  # the devices it is for, with the figures it was priced by
+
+    def network(self) -> LayerGraph:
+        """The network it is for. No code of the model runs: a file of version 1 must name a shipped or saved graph."""
+        return self.graph or stored_graph(self.model, self.input_shape)
+
+    def hardware(self) -> Cluster:
+        """The cluster it is for, as described when the plan was made."""
+        return self.machine or load_cluster(self.cluster).with_devices(self.devices)
 
     def to_dict(self) -> dict[str, Any]:
         names = list(self.axes)
@@ -123,10 +137,19 @@ class Plan:
                 }
                 for name, slicing in self.slicings.items()
             ],
+            **({"machine": to_fields(self.machine)} if self.machine else {}),
+            **({"graph": self.graph.to_dict()} if self.graph else {}),
         }
 
+    def to_json(self) -> str:
+        """The graph comes last, a line for each layer: what a person may edit stands before it."""
+        fields = self.to_dict()
+        fields.pop("graph", None)
+        text = json.dumps(fields, indent=1)
+        return f'{text[:-2]},\n "graph": {self.graph.to_json()}}}\n' if self.graph else f"{text}\n"
+
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        path.write_text(self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> "Plan":
@@ -143,13 +166,14 @@ class Plan:
         if not isinstance(fields, dict) or "layers" not in fields or "mesh" not in fields:
             raise PlanError(f"{origin}: not a plan; `slicewise plan MODEL -o FILE` makes one")
         version = fields.get("schema_version")
-        if version != SCHEMA_VERSION:
+        if version not in READABLE:
             raise PlanError(
-                f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
+                f"{origin}: schema_version {version} is not readable here "
+                f"(this release reads {' and '.join(map(str, READABLE))})"
             )
         try:
             axes = {str(name): int(size) for name, size in fields["mesh"].items()}
-            return cls(
+            plan = cls(
                 model=fields["model"],
                 cluster=fields["cluster"],
                 devices=int(fields["devices"]),
@@ -168,9 +192,21 @@ class Plan:
                 baselines=fields.get("baselines", {}),
                 certificate=fields.get("certificate", {}),
                 pipeline=Pipeline.from_dict(fields["pipeline"]) if fields.get("pipeline") else None,
+                graph=LayerGraph.from_dict(fields["graph"], f"{origin}: graph") if fields.get("graph") else None,
+                machine=read_fields(fields["machine"], f"{origin}: machine") if fields.get("machine") else None,
             )
+            plan._check_carried(origin)
+            return plan
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"{origin}: not a plan ({type(error).__name__}: {error})") from error
+
+    def _check_carried(self, origin: str) -> None:
+        """What it names is what it carries: an edited name alone would change nothing."""
+        for name, own, carried in (("model", self.model, self.graph), ("cluster", self.cluster, self.machine)):
+            if carried is not None and own != carried.name:
+                raise PlanError(
+                    f"{origin}: {name} is {own!r}, but the file carries {carried.name!r}; plan again for {own!r}"
+                )
 
     @property
     def mesh(self) -> Mesh:

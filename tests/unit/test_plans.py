@@ -40,7 +40,7 @@ def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
 
 def test_the_file_is_readable(plan: Plan) -> None:
     fields = plan.to_dict()
-    assert fields["schema_version"] == 1
+    assert fields["schema_version"] == 2
     assert fields["mesh"] == {"tier00": 2, "tier10": 2}
     first = fields["layers"][0]
     assert (first["name"], first["kind"]) == ("input0", "input")

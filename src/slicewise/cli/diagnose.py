@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.cluster.cluster import load_cluster
     from slicewise.diagnosis.diagnosis import diagnose
     from slicewise.diagnosis.projection import projection
     from slicewise.diagnosis.readers.files import read_files
@@ -40,8 +39,7 @@ def main(options: argparse.Namespace) -> int:
     record = read_files(options.measured)
     plan, graph = asked_plan(options, None)
     _check(plan, record)
-    cluster = load_cluster(plan.cluster).with_devices(plan.devices)
-    found = diagnose(record, projection(plan, graph, cluster))
+    found = diagnose(record, projection(plan, graph, plan.hardware()))
     if options.json:
         request = {"model": plan.model, "cluster": plan.cluster, "devices": plan.devices, "batch": plan.batch}
         print_json({**request, **found.to_dict()})

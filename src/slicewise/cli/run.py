@@ -81,7 +81,7 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         from slicewise.graph.factories import load_factory
 
         load_factory(*options.data.rpartition(":")[::2])
-    plan, graph = asked_plan(options, ranks)
+    plan, graph = asked_plan(options, ranks, run=True)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
     if plan.training.dtype not in DTYPES:
@@ -103,15 +103,20 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     return plan
 
 
-def asked_plan(options: argparse.Namespace, ranks: int | None) -> "tuple[Plan, LayerGraph]":
-    """The plan that was given, or one made for the model that was; and its network."""
+def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = False) -> "tuple[Plan, LayerGraph]":
+    """The plan that was given, or one made for the model that was; and its network.
+
+    Who wants to `run` a plan runs the code of the model that it names.
+    """
     from slicewise.graph.sources import load_graph
 
     if options.strategy:
         graph = load_graph(options.plan, options.input)
         return _made_plan(options, graph, ranks), graph
     plan = _loaded_plan(options)
-    return plan, load_graph(plan.model, plan.input_shape)
+    if run and plan.graph is None:
+        return plan, load_graph(plan.model, plan.input_shape)
+    return plan, plan.network()
 
 
 def _loaded_plan(options: argparse.Namespace) -> "Plan":

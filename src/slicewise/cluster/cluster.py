@@ -133,7 +133,10 @@ def _read(path: Path) -> str:
 
 def parse_cluster(text: str, origin: str) -> Cluster:
     """A cluster from TOML; errors name the file and the field."""
-    given = Fields.parse(text, origin)
+    return cluster_of(Fields.parse(text, origin))
+
+
+def cluster_of(given: Fields) -> Cluster:
     given.check_names(("name", "origin", "overlap", "cores", "device", "tiers", "tuning"))
     return Cluster(
         name=given.text("name"),

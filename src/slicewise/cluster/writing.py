@@ -1,9 +1,12 @@
-"""A cluster as the TOML text that `load_cluster` reads."""
+"""A cluster as the TOML text that `load_cluster` reads, or as the same fields inside another file."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import Cluster, cluster_of
+from slicewise.cluster.fields import Fields
 from slicewise.cluster.tuning import tuning_toml
 
 
@@ -41,6 +44,23 @@ def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
             pace = {"latency_s": link.latency_s, "bytes_per_s": link.bytes_per_s}
             lines += _table(f"tiers.collectives.{name}", pace)
     return "\n".join([*lines, *tuning_toml(cluster.tuning)]) + "\n"
+
+
+def to_fields(cluster: Cluster) -> dict[str, Any]:
+    """What the TOML says, as tables, to the last digit."""
+    fields = asdict(cluster)
+    fields["device"]["half_size"] = list(cluster.device.half_size)
+    fields["tiers"] = list(fields["tiers"])
+    return {name: _said(value) for name, value in fields.items() if value is not None}
+
+
+def read_fields(values: Any, origin: str) -> Cluster:
+    return cluster_of(Fields(values=values if isinstance(values, dict) else {}, origin=origin))
+
+
+def _said(value: Any) -> Any:
+    """Without what is None: TOML has no word for it."""
+    return {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
 def _table(name: str, values: Mapping[str, float]) -> list[str]:

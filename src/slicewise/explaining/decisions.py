@@ -16,7 +16,6 @@ from slicewise.explaining.flips import Changed, Flip
 from slicewise.explaining.stretch import Assignment, Stretch
 from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted, space_of
 from slicewise.plans import Plan, spelled
@@ -135,9 +134,9 @@ def explain(
 
     >>> print(explain(Plan.load("plan.json")))
     """
-    machine = load_cluster(cluster or plan.cluster) if not isinstance(cluster, Cluster) else cluster
-    machine = machine.with_devices(plan.devices)
-    network = graph or load_graph(plan.model, plan.input_shape)
+    given = load_cluster(cluster) if isinstance(cluster, str) else cluster
+    machine = given.with_devices(plan.devices) if given else plan.hardware()
+    network = graph or plan.network()
     plan.check(plan.sized(network), machine.mesh)
     model = model_of(plan, network, machine)
     limit = plan.certificate.get("memory_limit_bytes") or machine.device.memory_bytes

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.breakdown import TERMS, Cost
 from slicewise.cost.model import CostModel
 from slicewise.errors import RequestError
 from slicewise.explaining.stretch import Stretch
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted
 from slicewise.plans import Plan, spelled
@@ -82,11 +80,11 @@ def compare(before: Plan, after: Plan, graph: LayerGraph | None = None) -> Compa
     >>> compare(Plan.load("data.json"), Plan.load("layerwise.json")).differences[0].saved_s
     """
     plans = (before, after)
-    network = graph or load_graph(before.model, before.input_shape)
-    clusters = [load_cluster(plan.cluster).with_devices(plan.devices) for plan in plans]
-    for plan, cluster in zip(plans, clusters, strict=True):
+    models = []
+    for plan in plans:
+        network, cluster = graph or plan.network(), plan.hardware()
         plan.check(plan.sized(network), cluster.mesh)
-    models = [model_of(plan, network, cluster) for plan, cluster in zip(plans, clusters, strict=True)]
+        models.append(model_of(plan, network, cluster))
     return compare_models((models[0], before.slicings), (models[1], after.slicings))
 
 
@@ -95,7 +93,10 @@ Priced = tuple[CostModel, Mapping[str, Slicing]]
 
 def compare_models(before: Priced, after: Priced) -> Comparison:
     (model, slicings), (other, others) = before, after
-    if list(model.graph.index) != list(other.graph.index):
+    if (
+        model.graph.with_exact_statistics().with_batch(1).layers
+        != other.graph.with_exact_statistics().with_batch(1).layers
+    ):
         raise RequestError(f"{model.graph.name} and {other.graph.name} are different networks; compare plans for one")
     priced = (
         model.cluster == other.cluster

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.scaled import with_link
 from slicewise.cost.training import Training
 from slicewise.errors import PlanError, RequestError, SlicewiseError, UnknownName
 from slicewise.explaining.differences import Comparison, compare_models
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
 from slicewise.planning import model_of, predicted, space_of
 from slicewise.planning import plan as plan_again
 from slicewise.plans import Plan
@@ -116,8 +115,7 @@ def what_if(
 
     >>> what_if(Plan.load("plan.json"), ["inter.bandwidth=2x", "batch=64"]).after.predicted["iteration_s"]
     """
-    cluster = load_cluster(plan.cluster).with_devices(plan.devices)
-    network = graph or load_graph(plan.model, plan.input_shape)
+    cluster, network = plan.hardware(), graph or plan.network()
     plan.check(plan.sized(network), cluster.mesh)
     model = model_of(plan, network, cluster)
     pins = [str(text).split(" ", 1) for text in plan.certificate.get("constraints", ())]

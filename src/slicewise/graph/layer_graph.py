@@ -141,20 +141,48 @@ class LayerGraph:
     def with_local_statistics(self) -> "LayerGraph":
         """The same network whose batch norms take the statistics of a rank's own slice."""
         layers = tuple(
-            replace(layer, options={**layer.options, "statistics": ""}) if Dim.N in layer.statistics else layer
+            replace(layer, options={**layer.options, "statistics": "", "exact": layer.options["statistics"]})
+            if Dim.N in layer.statistics
+            else layer
             for layer in self.layers
         )
         return LayerGraph(name=self.name, layers=layers)
 
+    def with_exact_statistics(self) -> "LayerGraph":
+        """As captured, whatever `with_local_statistics` made of it."""
+
+        def exact(layer: Layer) -> Layer:
+            options = {name: value for name, value in layer.options.items() if name != "exact"}
+            return replace(layer, options={**options, "statistics": layer.options["exact"]})
+
+        layers = tuple(exact(layer) if "exact" in layer.options else layer for layer in self.layers)
+        return LayerGraph(name=self.name, layers=layers)
+
     def to_json(self) -> str:
-        layers = ",\n  ".join(json.dumps(_layer_fields(layer)) for layer in self.layers)
-        head = f'{{"schema_version": {SCHEMA_VERSION}, "name": {json.dumps(self.name)}'
-        return f'{head}, "layers": [\n  {layers}\n]}}\n'
+        """A line for each layer."""
+        head = self.to_dict()
+        layers = ",\n  ".join(json.dumps(layer) for layer in head.pop("layers"))
+        return f'{json.dumps(head)[:-1]}, "layers": [\n  {layers}\n]}}\n'
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "layers": [_layer_fields(layer) for layer in self.layers],
+        }
 
     @classmethod
     def from_json(cls, text: str, origin: str = "graph") -> "LayerGraph":
         try:
             fields = json.loads(text)
+        except ValueError as error:
+            raise GraphError(f"{origin}: not JSON ({error})") from error
+        return cls.from_dict(fields, origin)
+
+    @classmethod
+    def from_dict(cls, fields: Any, origin: str = "graph") -> "LayerGraph":
+        try:
             version = fields["schema_version"]
             if version != SCHEMA_VERSION:
                 raise GraphError(
@@ -182,7 +210,17 @@ def _layer_fields(layer: Layer) -> dict[str, Any]:
         for name in ("shared", "again"):
             if not weight[name]:
                 del weight[name]
-    return fields
+    plain: dict[str, Any] = _plain(fields)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """As JSON reads it back: lists for tuples, text for names of kinds and dims."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
 
 
 def _layer(fields: dict[str, Any]) -> Layer:

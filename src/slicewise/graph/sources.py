@@ -24,21 +24,41 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
     Shipped and saved graphs need no torch, unless another input shape is asked for.
     """
     if model in shipped_names():
-        text = resources.files("slicewise.graph").joinpath("captured", f"{model}.json").read_text()
-        shipped = LayerGraph.from_json(text, model)
+        shipped = _shipped(model)
         if input_shape in (None, shipped.inputs[0].shape[1:]):
             return shipped
     if model.endswith(".json"):
-        if not Path(model).exists():
-            raise GraphError(f"{model}: no such file")
-        saved = LayerGraph.load(Path(model))
-        if input_shape not in (None, saved.inputs[0].shape[1:]):
-            raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
-        # a graph captured under a name that finds the model keeps it, so that its plans can be run
-        return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
+        return _saved(model, input_shape)
     if not _elsewhere(model) and model not in shipped_names():  # said before torch is imported
         raise _unknown(model, shipped_names())
     return capture_model(model, input_shape)
+
+
+def stored_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
+    """A shipped or a saved graph: what a file may name without any code being run for it."""
+    if model.endswith(".json"):
+        return _saved(model, input_shape)
+    if model in shipped_names() and input_shape in (None, (shipped := _shipped(model)).inputs[0].shape[1:]):
+        return shipped
+    raise GraphError(
+        f"{model}: this plan does not carry its network, and reading a plan runs no code; plan again, "
+        "or pass the graph that `slicewise capture` makes"
+    )
+
+
+def _shipped(model: str) -> LayerGraph:
+    text = resources.files("slicewise.graph").joinpath("captured", f"{model}.json").read_text()
+    return LayerGraph.from_json(text, model)
+
+
+def _saved(model: str, input_shape: tuple[int, ...] | None) -> LayerGraph:
+    if not Path(model).exists():
+        raise GraphError(f"{model}: no such file")
+    saved = LayerGraph.load(Path(model))
+    if input_shape not in (None, saved.inputs[0].shape[1:]):
+        raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
+    # a graph captured under a name that finds the model keeps it, so that its plans can be run
+    return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
 
 
 def capture_model(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
@@ -53,7 +53,7 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     torch.manual_seed(request.seed)
     model, _ = build_model(plan.model, plan.input_shape)
     model = model.to(device)
-    graph = load_graph(plan.model, plan.input_shape)
+    graph = plan.graph or load_graph(plan.model, plan.input_shape)
     result: dict[str, Any] = {
         "model": plan.model,
         "devices": plan.devices,
@@ -108,9 +108,9 @@ def _feed(request: RunRequest, graph: LayerGraph, device: torch.device) -> Feed:
 
 
 def _cluster(plan: Plan) -> Cluster | None:
-    """As described now; None where it is gone."""
+    """None where a plan of an earlier release names one that is gone."""
     try:
-        return load_cluster(plan.cluster).with_devices(plan.devices)
+        return plan.hardware()
     except RequestError:
         return None
 

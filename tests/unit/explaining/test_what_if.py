@@ -97,5 +97,5 @@ def test_too_little_memory_is_infeasible(alexnet: Plan) -> None:
 
 def test_plans_for_different_networks_are_not_compared(alexnet: Plan, tmp_path: Path) -> None:
     other = baseline_plan(load_graph("vgg16"), load_cluster("p100-4x4"), "data", batch=512)
-    with pytest.raises(RequestError, match="not for this network"):
+    with pytest.raises(RequestError, match="alexnet and vgg16 are different networks"):
         compare(alexnet, other)
