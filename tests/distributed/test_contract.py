@@ -59,7 +59,7 @@ def test_an_input_that_wants_a_gradient_is_refused(pair: World) -> None:
 
 
 def test_samples_of_another_shape_are_refused(pair: World) -> None:
-    assert "the plan is for samples of shape (4,), x has (5,); plan again with --input" in pair.run(_other_shape)
+    assert "the network does not take samples of shape [(5,)]" in pair.run(_other_shape)
 
 
 def test_moving_or_casting_a_sliced_network_is_refused(pair: World) -> None:
@@ -74,10 +74,6 @@ def test_an_opaque_random_layer_agrees_between_ranks_and_rests_in_eval(pair: Wor
 
 def test_ranks_record_the_same_spans_even_where_only_some_cut_their_input(pair: World) -> None:
     assert pair.run(_spans) == [["halo"] * 3, ["halo"] * 3]  # two forward, one backward
-
-
-def test_freezing_a_weight_after_parallelize_is_refused(pair: World) -> None:
-    assert "first.weight: requires_grad has changed; freeze weights before parallelize" in pair.run(_freeze_late)
 
 
 def test_gradients_that_somebody_keeps_are_not_overwritten(pair: World) -> None:
@@ -194,16 +190,6 @@ def _spans() -> list[list[str]]:
     lists: list[list[str]] = [[], []]
     dist.all_gather_object(lists, halos)
     return lists
-
-
-def _freeze_late() -> str:
-    net, _ = _two_heads()
-    dict(net.named_parameters())["first.weight"].requires_grad_(False)
-    try:
-        net(torch.zeros(2, 4))
-    except PlanError as error:
-        return str(error)
-    return "accepted"
 
 
 def _kept_gradients() -> bool:

@@ -13,10 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
 from slicewise.graph.concats import pairwise_concats
+from slicewise.graph.fingerprint import fingerprint
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.refusals import reason
+from slicewise.graph.returns import Returns
 from slicewise.graph.tracer import BatchMixed, Tracer
 
 Sample = torch.Tensor | tuple[Any, ...] | Mapping[str, Any]
@@ -40,6 +42,25 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
     >>> [layer.name for layer in graph]
     ['input', '0', '1', 'output']
     """
+    # a model in training mode keeps the modes of its parts: a frozen norm stays frozen
+    if model.training:
+        return capture_as_is(model, sample, name=name)
+    return capture_all_training(model, sample, name=name)
+
+
+def capture_all_training(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGraph:
+    """The layers of `model` with all of its modules in training mode."""
+    modes = {module: module.training for module in model.modules()}
+    model.train()
+    try:
+        return capture_as_is(model, sample, name=name)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGraph:
+    """The layers of `model` in the modes that its modules are in: dropout and norms rest where they are in eval."""
     named = dict(sample) if isinstance(sample, Mapping) else {}
     given = () if named else sample if isinstance(sample, tuple) else (sample,)
     tensors = [x for x in (*given, *named.values()) if isinstance(x, torch.Tensor)]
@@ -60,7 +81,13 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
         raise GraphError(f"{name}: forward() returns no tensor that it computes")
     for text in tracer.warnings:
         warnings.warn(text, OpaqueLayerWarning, stacklevel=2)
-    return LayerGraph(name=name, layers=tuple(layers)).with_batch(batch)
+    graph = LayerGraph(
+        name=name,
+        layers=tuple(layers),
+        returns=Returns.of(program.call_spec.out_spec, tracer.returned),
+        fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]),
+    )
+    return graph.with_batch(batch)
 
 
 def _probed(given: Any, batch: int, probe: int) -> Any:
@@ -76,31 +103,27 @@ def _probed(given: Any, batch: int, probe: int) -> Any:
 
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
-    modes = {module: module.training for module in model.modules()}
-    if not model.training:
-        model.train()  # a model in training mode keeps the modes of its parts: a frozen norm stays frozen
     try:
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except Exception as error:
         raise GraphError(f"{name}: {reason(error, (*given, *named.values()))}") from error
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """What torch logs and prints about a model it cannot take, the error says in our words."""
-    log = logging.getLogger("torch.fx")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    logs = [logging.getLogger(name) for name in ("torch.fx", "torch._subclasses.fake_tensor")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         with redirect_stderr(StringIO()):
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def _trained(model: nn.Module) -> set[str]:

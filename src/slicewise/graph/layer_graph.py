@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from slicewise.errors import GraphError
 from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
+from slicewise.graph.returns import Returns
 from slicewise.graph.window import Window
 
 SCHEMA_VERSION = 1
@@ -21,6 +22,8 @@ class LayerGraph:
 
     name: str
     layers: tuple[Layer, ...]
+    returns: Returns | None = field(default=None, compare=False)  # unknown in files of earlier releases
+    fingerprint: str | None = field(default=None, compare=False)  # of the model, where it has one
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -136,7 +139,7 @@ class LayerGraph:
             )
             for layer in self.layers
         )
-        return LayerGraph(name=self.name, layers=layers)
+        return replace(self, layers=layers)
 
     def with_local_statistics(self) -> "LayerGraph":
         """The same network whose batch norms take the statistics of a rank's own slice."""
@@ -146,7 +149,7 @@ class LayerGraph:
             else layer
             for layer in self.layers
         )
-        return LayerGraph(name=self.name, layers=layers)
+        return replace(self, layers=layers)
 
     def with_exact_statistics(self) -> "LayerGraph":
         """As captured, whatever `with_local_statistics` made of it."""
@@ -156,7 +159,7 @@ class LayerGraph:
             return replace(layer, options={**options, "statistics": layer.options["exact"]})
 
         layers = tuple(exact(layer) if "exact" in layer.options else layer for layer in self.layers)
-        return LayerGraph(name=self.name, layers=layers)
+        return replace(self, layers=layers)
 
     def to_json(self) -> str:
         """A line for each layer."""
@@ -166,9 +169,11 @@ class LayerGraph:
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
+        known = {"returns": self.returns and self.returns.to_dict(), "fingerprint": self.fingerprint}
         return {
             "schema_version": SCHEMA_VERSION,
             "name": self.name,
+            **{name: value for name, value in known.items() if value is not None},
             "layers": [_layer_fields(layer) for layer in self.layers],
         }
 
@@ -188,7 +193,12 @@ class LayerGraph:
                 raise GraphError(
                     f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
                 )
-            return cls(name=fields["name"], layers=tuple(_layer(item) for item in fields["layers"]))
+            return cls(
+                name=fields["name"],
+                layers=tuple(_layer(item) for item in fields["layers"]),
+                returns=Returns.from_dict(fields["returns"]) if "returns" in fields else None,
+                fingerprint=fields.get("fingerprint"),
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise GraphError(f"{origin}: not a saved graph ({type(error).__name__}: {error})") from error
 

@@ -54,6 +54,7 @@ class Tracer:
         self.derived: set[str] = set()
         self.names: Counter[str] = Counter()
         self.warnings: list[str] = []
+        self.returned: list[int | Mapping[str, Any]] = []  # per item that forward() returns
 
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
@@ -84,15 +85,20 @@ class Tracer:
         letters = "NF" + space_letters(space) if 0 <= space <= 3 else Dim.N + WHOLE * (len(shape) - 1)
         if shape[:1] != (self.batch,):
             letters = WHOLE * len(shape)  # the same for all samples
-        return self._add(node, self._unique(node.name), Meaning(kind=Kind.INPUT, operands={}, dims=letters), {}, shape)
+        meaning = Meaning(kind=Kind.INPUT, operands={}, dims=letters)
+        return self._add(node, self._unique(node.name), meaning, {}, shape, {"dtype": str(node.meta["val"].dtype)})
 
     def _outputs(self, node: fx.Node) -> Iterator[Layer]:
         for spec, value in zip(self.signature.output_specs, node.args[0], strict=True):  # type: ignore[arg-type]
             if spec.kind is OutputKind.BUFFER_MUTATION and not str(spec.target).endswith(_COUNTER):
                 raise GraphError(f"forward() changes {spec.target}; slicewise keeps running statistics of norms only")
-            source = self.values.get(value) if isinstance(value, fx.Node) else None
-            if spec.kind is not OutputKind.USER_OUTPUT or not isinstance(source, str):
+            if spec.kind is not OutputKind.USER_OUTPUT:
                 continue
+            source = self.values.get(value) if isinstance(value, fx.Node) else None
+            if not isinstance(source, str):
+                self.returned.append(_not_computed(value, source))
+                continue
+            self.returned.append(sum(isinstance(item, int) for item in self.returned))
             # a loss wants all channels of a position, and each rank the outputs of its own samples
             letters = self.letters[source].replace("F", WHOLE).replace(BATCH, Dim.N)
             letters = letters if Dim.N in letters else WHOLE * len(letters)
@@ -335,3 +341,10 @@ class Tracer:
     def _unique(self, name: str) -> str:
         self.names[name] += 1
         return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
+
+
+def _not_computed(value: Any, source: Value | None) -> dict[str, Any]:
+    """What forward() returns beside what it computes of its inputs."""
+    if isinstance(source, Held):
+        return {"held": source.name}
+    return {"held": "a constant"} if isinstance(value, fx.Node) else {"value": value}

@@ -19,14 +19,20 @@ _SMALL_BYTES = 2**20  # larger messages keep the backend's threads busy: leave t
 
 def all_reduce(x: Tensor, group: dist.ProcessGroup | None) -> None:
     """The sum over all members, in place."""
-    _finish(dist.all_reduce(x, group=group, async_op=True), x)
+    finish(dist.all_reduce(x, group=group, async_op=True), x)
 
 
 def all_gather(x: Tensor, members: int, group: dist.ProcessGroup | None) -> Tensor:
     """Every member's `x`, joined along dim 0."""
-    parts = x.new_empty((members * x.shape[0], *x.shape[1:]))
-    _finish(_gather(parts, x.contiguous(), group=group, async_op=True), x)
+    parts, work = start_gather(x, members, group)
+    finish(work, x)
     return parts
+
+
+def start_gather(x: Tensor, members: int, group: dist.ProcessGroup | None) -> tuple[Tensor, dist.Work | None]:
+    """The same under way: complete once `finish(work, x)` returns."""
+    parts = x.new_empty((members * x.shape[0], *x.shape[1:]))
+    return parts, _gather(parts, x.contiguous(), group=group, async_op=True)
 
 
 def all_to_all(
@@ -34,10 +40,10 @@ def all_to_all(
 ) -> None:
     """`counts`: items to receive from, and to send to, each member."""
     receives, sends = (list(items) for items in counts)
-    _finish(dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True), sent)
+    finish(dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True), sent)
 
 
-def _finish(work: dist.Work | None, moved: Tensor) -> None:
+def finish(work: dist.Work | None, moved: Tensor) -> None:
     """Wait for a collective; on GPUs that is a matter of streams, and the host goes on."""
     if work is None:
         return

@@ -57,6 +57,11 @@ class GradientSync:
             for name in self._axes
         }
 
+    def close(self) -> None:
+        """Other weights are trained from now on: let go of these."""
+        for hook in self._hooks.values():
+            hook.remove()
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Backward passes inside sum nothing over ranks: `.grad` is Partial, and the next pass outside sums it all."""

@@ -1,20 +1,33 @@
 """The one changed line of a training script: `net = slicewise.parallelize(model, plan)`."""
 
-import copy
-from collections.abc import Callable
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from slicewise.errors import GraphError, PlanError
-from slicewise.graph.capture import capture
+from slicewise.errors import PlanError
+from slicewise.graph.alignment import renamed
+from slicewise.graph.capture import OpaqueLayerWarning, capture, capture_all_training
+from slicewise.graph.comparison import difference
+from slicewise.graph.fingerprint import fingerprint
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
+from slicewise.partition.following import followed
 from slicewise.plans import Plan
+from slicewise.runtime.agreement import described, together
+from slicewise.runtime.blueprint import samples
 from slicewise.runtime.initial import Initialize
-from slicewise.runtime.sliced_module import Shapes, SlicedModule
+from slicewise.runtime.sliced_module import SlicedModule
+
+# what a model's weights are under a plan for a dtype: narrow ones are for autocast
+_WEIGHTS = {"fp32": (torch.float32,), "tf32": (torch.float32,), "bf16": (torch.float32, torch.bfloat16)}
+_WEIGHTS |= {"fp16": (torch.float32, torch.float16)}
+
+
+class DtypeWarning(UserWarning):
+    """A model whose weights are of another dtype than the plan's: it runs, but not as predicted."""
 
 
 def parallelize(
@@ -27,66 +40,122 @@ def parallelize(
 ) -> SlicedModule:
     """`model` under `plan`, on the initialised process group, as many ranks as the plan has devices.
 
-    `graph` is the captured model; it may be left out where the plan's model is one slicewise can load by name.
+    The model that is passed is what runs; where its layers are not the plan's, a PlanError says which one is another.
+    `graph` is the captured model, where the plan does not carry it.
     A model on the meta device is made part by part on each rank: by `initialize(module)`, called for every module that
     has parameters or buffers of its own, or else by the module's `reset_parameters`.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     if chosen.pipeline is not None:
         raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")
-    layers = matched(model, chosen, graph)
+    own = agreed(model, chosen, graph, seed)
+    return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
+
+
+def sliced(
+    model: nn.Module,
+    plan: Plan,
+    graph: LayerGraph,
+    *,
+    initialize: Initialize | None = None,
+    seed: int = 0,
+    all_training: bool | None = None,
+) -> SlicedModule:
+    """`graph` under the plan, with the weights of `model`, whose network it is."""
     return SlicedModule(
         model,
-        layers,
-        chosen.slicings,
-        chosen.mesh,
+        plan.sized(graph),
+        plan.slicings,
+        plan.mesh,
         seed=seed,
-        recompute=chosen.training.recompute,
+        recompute=plan.training.recompute,
         initialize=initialize,
-        resized=_resized(model, layers, chosen),
+        adapt=plan.sized,
+        all_training=all_training,
     )
 
 
-def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> LayerGraph:
-    """The plan's network, sized for it; refused before any work where world, network or weights are not the plan's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """The network of the model that was passed, and the plan with a slicing for each of its layers."""
+
+    graph: LayerGraph
+    plan: Plan
+    all_training: bool  # captured with every module in training mode; otherwise as they are
+
+
+def agreed(model: nn.Module, plan: Plan, graph: LayerGraph | None, seed: int) -> Own:
+    """The model's network, which is the plan's, on every rank; otherwise every rank raises, before any work."""
     if not dist.is_initialized():
         raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+    dtypes = {str(parameter.dtype) for parameter in model.parameters()}
+    settings = {"the seed": seed, "recompute": plan.training.recompute, "the weights' dtype": sorted(dtypes)}
+    settings |= {"batchnorm": plan.training.batchnorm, "the pipeline": plan.pipeline and plan.pipeline.ends}
+
+    def parts(own: Own) -> dict[str, str]:
+        return described(plan.sized(own.graph), own.plan.slicings, plan.axes, settings)
+
+    return together(lambda: matched(model, plan, graph), parts)
+
+
+def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> Own:
+    """The model's network; refused where world, layers or weights are not the plan's."""
     if dist.get_world_size() != plan.devices:
         raise PlanError(
             f"the plan is for {plan.devices} devices, this world has {dist.get_world_size()} ranks; "
             f"start {plan.devices} ranks, or plan again with --devices {dist.get_world_size()}"
         )
-    layers = plan.sized(graph or load_graph(plan.model, plan.input_shape))
-    plan.check(layers, plan.mesh)
-    held = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    for weight in layers.weights:
-        if held.get(weight.name) != weight.shape:
-            has = f"has {held[weight.name]}" if weight.name in held else "has none of that name"
-            raise PlanError(f"the plan's network has {weight.name} of shape {weight.shape}; this model {has}")
-    return layers
+    _check_dtype(model, plan)
+    planned = graph or plan.graph
+    found, all_training = _captured(model, plan, planned)
+    layers = plan.sized(found)
+    fitted = plan
+    if planned is not None and set(plan.slicings) <= set(layers.index):
+        fitted = replace(plan, slicings=followed(plan.slicings, layers, plan.mesh))
+    fitted.check(layers, plan.mesh)
+    if found.returns is not None and found.returns.held is not None:
+        raise PlanError(
+            f"forward() returns {found.returns.held} beside what it computes; a sliced network returns only that"
+        )
+    return Own(graph=found, plan=fitted, all_training=all_training)
 
 
-def _resized(model: nn.Module, graph: LayerGraph, plan: Plan) -> Callable[[Shapes], LayerGraph]:
-    """Captures the model again, for samples of other shapes; what is kept for that has no memory behind it."""
-    memo: dict[int, object] = {}
-    for parameter in model.parameters():
-        memo[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
-    for buffer in model.buffers():
-        memo[id(buffer)] = buffer.to("meta")
-    bare = copy.deepcopy(model, memo)
+def _captured(model: nn.Module, plan: Plan, planned: LayerGraph | None) -> tuple[LayerGraph, bool]:
+    """The model's network, and whether with every module in training mode instead of as they are.
 
-    def capture_again(shapes: Shapes) -> LayerGraph:
-        samples = {
-            layer.name: torch.empty(shape, device="meta") for layer, shape in zip(graph.inputs, shapes, strict=True)
-        }
-        try:
-            again = capture(bare, tuple(samples.values()) if len(samples) == 1 else samples, name=graph.name)
-        except GraphError as error:
-            raise PlanError(f"the network does not take samples of shape {[s[1:] for s in shapes]}: {error}") from error
-        if [layer.name for layer in again] != [layer.name for layer in graph]:
-            raise PlanError(
-                f"for samples of shape {[s[1:] for s in shapes]} the network has other layers; plan for them"
+    Captured, unless its fingerprint says that it is what was captured for the plan.
+    """
+    if planned is None:  # a plan of an earlier release: the names of its layers are what can be compared
+        first = next(model.parameters())
+        sample = torch.empty((), dtype=first.dtype, device=first.device).expand(2, *(plan.input_shape or ()))
+        return capture(model, sample, name=plan.model), not model.training
+    given = samples(model, planned)
+    tensors = list(given.values()) if isinstance(given, dict) else list(given)
+    kinds = [(tuple(x.shape[1:]), x.dtype) for x in tensors]
+    known = planned.fingerprint is not None and planned.returns is not None
+    if known and model.training and fingerprint(model, kinds) == planned.fingerprint:
+        return planned, False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OpaqueLayerWarning)  # said when the plan was made
+        found = renamed(capture(model, given, name=planned.name), planned)
+        differs = difference(planned, found)
+        if differs is None:
+            return found, not model.training
+        # the plan was made with other modules at rest
+        found = renamed(capture_all_training(model, given, name=planned.name), planned)
+    if difference(planned, found) is None:
+        return found, True
+    raise PlanError(f"the plan is not for this model. {differs}; plan again for the model that is passed")
+
+
+def _check_dtype(model: nn.Module, plan: Plan) -> None:
+    allowed = _WEIGHTS.get(plan.training.dtype, (torch.float32,))
+    for name, parameter in model.named_parameters():
+        if parameter.is_floating_point() and parameter.dtype not in allowed:
+            warnings.warn(
+                f"{name} is {parameter.dtype}, the plan is for {plan.training.dtype}: the model runs as it is, but its "
+                "times, bytes and memory are not the predicted ones",
+                DtypeWarning,
+                stacklevel=4,
             )
-        return plan.sized(again)
-
-    return capture_again
+            return

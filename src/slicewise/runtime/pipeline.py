@@ -1,7 +1,6 @@
 """A network as a pipeline: each rank holds one stage, torch.distributed.pipelining carries what goes between them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from slicewise.errors import PlanError
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans import Plan
+from slicewise.runtime.blueprint import with_trained
 from slicewise.runtime.initial import Initialize
-from slicewise.runtime.parallel import matched
+from slicewise.runtime.parallel import agreed
 from slicewise.runtime.stage import Stage
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -41,8 +41,8 @@ def pipeline(
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     if chosen.pipeline is None:
         raise PlanError("this plan slices layers and has no pipeline; use slicewise.parallelize(model, plan)")
-    layers = matched(model, chosen, graph)
-    return Pipeline(model, layers, chosen, loss, seed=seed, initialize=initialize)
+    own = agreed(model, chosen, graph, seed)
+    return Pipeline(model, chosen.sized(own.graph), own.plan, loss, seed=seed, initialize=initialize)
 
 
 class Pipeline:
@@ -62,7 +62,7 @@ class Pipeline:
         initialize: Initialize | None = None,
     ) -> None:
         assert plan.pipeline is not None
-        graph = _as_frozen(graph, model)
+        graph = with_trained(graph, {name: p.requires_grad for name, p in model.named_parameters()})
         positions = plan.pipeline.check(graph, dist.get_world_size())
         self.rank, self.stages = dist.get_rank(), len(plan.pipeline.stages)
         self.micro_batches, self._batch = plan.pipeline.micro_batches, plan.batch
@@ -187,16 +187,6 @@ class Pipeline:
         given = tuple(x[:size].detach() for x in inputs) if self.first else (module.boundary(rank - 1, size),)
         made = module.outputs(size) if self.last else (module.boundary(rank, size),)
         return PipelineStage(module, rank, self.stages, module.device, input_args=given, output_args=made)
-
-
-def _as_frozen(graph: LayerGraph, model: nn.Module) -> LayerGraph:
-    """Which weights are trained, as the model has it: both sides of a cut must agree on who wants a gradient."""
-    trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    layers = tuple(
-        replace(layer, weights=tuple(replace(weight, trained=trained[weight.name]) for weight in layer.weights))
-        for layer in graph
-    )
-    return LayerGraph(name=graph.name, layers=layers)
 
 
 def _check_shape(layer: Layer, tensor: Tensor) -> None:

@@ -1,7 +1,9 @@
 """A model running under a plan: an nn.Module that stands where DistributedDataParallel(model) stood."""
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,9 +18,12 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
+from slicewise.partition.following import followed
 from slicewise.partition.layout import REPLICATE, Layout, Shard, Slicing, layouts
 from slicewise.partition.legal import check_ties
 from slicewise.partition.parts import box
+from slicewise.runtime.agreement import Counting, SampleCounts
+from slicewise.runtime.blueprint import Blueprint, Modules, State, with_trained
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.gradient_sync import NO_PASS, GradientSync
@@ -27,19 +32,32 @@ from slicewise.runtime.initial import Initialize
 from slicewise.runtime.kernels import Context, Pass
 from slicewise.runtime.optimizers import watch
 from slicewise.runtime.program import Program
+from slicewise.runtime.skeleton import skeleton
 from slicewise.runtime.sliced_tensor import SlicedTensor, sliced_tensor
-from slicewise.runtime.weights import Names, Weights, placements
+from slicewise.runtime.uneven import Evening, apart
+from slicewise.runtime.weights import Weights, placements
 
-Shapes = tuple[tuple[int, ...], ...]
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
 
 
-class SlicedModule(Names):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compiled:
+    """The network for inputs of some shapes, with its modules in some state."""
+
+    program: Program
+    apart: bool  # ranks compute their own samples alone
+    silent: bool  # without a message in forward
+    code: int  # what must be the same on every rank
+
+
+class SlicedModule(nn.Module):
     """Every layer in its own slicing, with the original network's numbers.
 
     Where the batch divides over the devices, each rank feeds its own samples and gets their output, and losses are
     means over the rank's samples, exactly as under DDP. Any other batch is passed whole on every rank, and the output
     is a DTensor that lies as the plan has it.
+
+    Its modules are the model's own, under their own names; what is executed follows their modes and numbers.
     """
 
     def __init__(
@@ -52,20 +70,20 @@ class SlicedModule(Names):
         seed: int = 0,
         recompute: bool = False,
         initialize: Initialize | None = None,
-        resized: Callable[[Shapes], LayerGraph] | None = None,
+        adapt: Callable[[LayerGraph], LayerGraph] = lambda graph: graph,
+        all_training: bool | None = None,
     ) -> None:
-        """`resized` gives the network's graph for other shapes of samples; without it those are refused."""
+        """`graph`: the model captured in the modes its modules are in, or with all of them in training mode.
+
+        `adapt`: what the plan makes of the network when it is captured again.
+        """
         super().__init__()
         device = next((parameter.device for parameter in model.parameters() if not parameter.is_meta), rank_device())
         check_ties(graph, slicings)
-        self._graph, self._slicings, self._mesh, self._resized = graph, dict(slicings), mesh, resized
+        self._graph, self._slicings, self._mesh = graph, dict(slicings), mesh
         self._groups = Groups(mesh, dist.get_rank())
         self._weights = Weights(model, graph, slicings, self._groups, device, initialize=initialize, seed=seed)
-        kept = set(model.state_dict())
-        held: dict[str, Tensor] = {**self._weights.parameters, **self._weights.buffers}
-        held |= {name: held[first] for name, first in self._weights.other_names.items()}
-        for name, tensor in held.items():
-            self.register(name, tensor, persistent=name in kept)
+        self._take_modules(model)
         self._context = Context(
             groups=self._groups,
             tensors={**self._weights.leaves, **self._weights.local_buffers},
@@ -75,32 +93,119 @@ class SlicedModule(Names):
         )
         watch(list(self._weights.parameters.values()))
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
-        self._programs: dict[Given, Program] = {}
+        self._blueprint = Blueprint(model, graph, self._visible, adapt)
+        self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
+        self._compiled: dict[tuple[Given, State, int | None], _Compiled] = {}
         self._recompute, self._passes = recompute, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
-        self.train(model.training)
+        super().train(model.training)
+        for name, module in model.named_modules():
+            self._visible[name].training = module.training
+        state = self._visible.state()
+        trained = all_training if all_training is not None else not model.training
+        self._state = self._known = replace(state, modes=(True,) * len(state.modes)) if trained else state
 
-    def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
-        """The output for this rank's samples, or the whole batch's output as a DTensor.
+    def _take_modules(self, model: nn.Module) -> None:
+        """The model's own modules, around this network's tensors."""
+        held: dict[str, Tensor] = {**self._weights.parameters, **self._weights.buffers}
+        held |= {name: held[first] for name, first in self._weights.other_names.items()}
+        own = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+        visible = skeleton(model, {id(tensor): held[name] for name, tensor in own})
+        parts = {**visible._modules, **visible._parameters, **visible._buffers}
+        for name in parts:
+            if hasattr(self, name):
+                raise PlanError(
+                    f"a part of the model is called {name!r}, which a sliced network needs itself; rename it"
+                )
+        self._modules.update(visible._modules)
+        self._parameters.update(visible._parameters)
+        self._buffers.update(visible._buffers)
+        self._non_persistent_buffers_set.update(visible._non_persistent_buffers_set)
+        named = {name: module for name, module in visible.named_modules(remove_duplicate=False) if name}
+        self._visible = Modules(self, named)
 
-        Inputs come in the order of the model's, or by name; several outputs come as a flat tuple.
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the model returns, for this rank's samples; where the whole batch was passed, tensors are DTensors.
+
+        Inputs come in the order of the model's, or by name.
         """
         given = self._in_order(inputs, named)
         if torch.is_grad_enabled() and any(x.requires_grad for x in given):
             raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
-        self._weights.check_frozen()
-        program = self._program(given)
+        state = self._visible.state()
+        if state != self._state:
+            self._follow(state)
+        compiled = self._compile(_described(given), state)
+        counting = self._ask(given, compiled)
+        evening = None
+        if counting is not None and not compiled.apart:
+            evening = self._settle(counting, given, compiled)
+        if evening is not None:
+            given = [evening.taken(x) if Dim.N in y.dims else x for x, y in zip(given, self._graph.inputs, strict=True)]
+            compiled = self._compile(_described(given), state, sum(evening.counts))
         again = torch._C._current_graph_task_id() != NO_PASS  # checkpoint(net, x) runs forward inside backward
-        self._passes += int(self.training and not again)
-        self._weights.disagree |= self.training and self._weights.local_statistics
-        self._context.now = Pass(training=self.training, number=self._passes, again=again)
+        self._passes += int(any(state.modes) and not again)
+        self._weights.disagree |= any(state.modes) and self._weights.local_statistics
+        self._context.now = Pass(number=self._passes, again=again)
+        program = compiled.program
         parts = program.run([x.to_local() if isinstance(x, DTensor) else x for x in given])
+        if counting is not None and compiled.apart:
+            self._settle(counting, given, compiled)
         for part in parts:
             if part.requires_grad:
                 part.register_hook(self._begin_backward)
-        outputs = [self._hand_over(layer, x) for layer, x in zip(program.graph.outputs, parts, strict=True)]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        outputs = [self._hand_over(layer, x, evening) for layer, x in zip(program.graph.outputs, parts, strict=True)]
+        if program.graph.returns is None:
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return program.graph.returns.build(outputs)
+
+    def _follow(self, state: State) -> None:
+        """Modules have changed since the last pass."""
+        self._weights.agree_on_buffers()  # a norm that rests now uses what ranks have kept for themselves
+        if state.trained != self._state.trained:
+            self._sync.close()
+            self._weights.follow_frozen()
+            graph = with_trained(self._graph, self._weights.trained)
+            self._sync = GradientSync(self._weights, buckets(graph, self._slicings, self._mesh), self._groups)
+        self._state = state
+
+    def _ask(self, given: Sequence[Tensor], compiled: _Compiled) -> Counting | None:
+        """Ranks tell each other what they pass. One that computes alone, without gradients, needs nobody."""
+        if self._counting is None or (compiled.silent and not torch.is_grad_enabled()):
+            return None
+        return self._counting.ask(self._samples(given), compiled.code)
+
+    def _settle(self, counting: Counting, given: Sequence[Tensor], compiled: _Compiled) -> Evening | None:
+        """Nothing to do where ranks pass alike; all ranks raise together where they cannot go on."""
+        counts, alike = counting.counts()
+        if alike and min(counts) == max(counts):
+            return None
+        assert self._counting is not None
+        graph = compiled.program.graph
+        whole = any(Dim.N not in layer.dims for layer in graph.outputs)
+        local = any("chunks" in layer.options for layer in graph)
+        if alike and self.local_samples and not whole and (compiled.apart or not local):
+            return None if compiled.apart else Evening(counts, self._groups)
+        shapes = ", ".join(str(tuple(x.shape)) for x in given)
+        said = self._counting.explained(f"{shapes} ({compiled.code:08x})" if not alike else shapes)
+        told = "; ".join(f"rank {rank} passes {text}" for rank, text in enumerate(said))
+        why = (
+            "ranks pass different samples, or their modules are in different modes"
+            if not alike
+            else "ranks pass different numbers of samples"
+            + (
+                ", which a loss inside the network does not take"
+                if whole
+                else ", which batch norms of each rank's own samples take in data-parallel plans only"
+                if self.local_samples
+                else ": this plan takes the same whole batch on every rank"
+            )
+        )
+        raise PlanError(f"{self._graph.name}: {why}: {told}; leave out a smaller last batch (drop_last=True)")
+
+    def _samples(self, given: Sequence[Tensor]) -> int:
+        return next(len(x) for x, layer in zip(given, self._graph.inputs, strict=True) if Dim.N in layer.dims)
 
     def no_sync(self) -> AbstractContextManager[None]:
         """Backward passes inside leave gradients unsummed; the first one outside sums them all, as under DDP."""
@@ -188,28 +293,37 @@ class SlicedModule(Names):
         reader = next(other for other in self._graph if layer.name in other.inputs)
         return layouts(reader, self._slicings[reader.name]).inputs[reader.inputs.index(layer.name)]
 
-    def _in_order(self, inputs: Sequence[Tensor], named: Mapping[str, Tensor]) -> list[Tensor]:
+    def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor]:
         rest = [layer.name for layer in self._graph.inputs[len(inputs) :]]
         if len(inputs) > len(self._graph.inputs) or set(named) != set(rest):
             wanted = ", ".join(layer.name for layer in self._graph.inputs)
             raise PlanError(f"{self._graph.name} takes {wanted} (got {len(inputs)} inputs and {sorted(named)})")
         return [*inputs, *(named[name] for name in rest)]
 
-    def _program(self, inputs: Sequence[Tensor]) -> Program:
-        """Compiled when inputs of these shapes and layouts are first seen."""
-        given = tuple((tuple(x.shape), _layout(x) if isinstance(x, DTensor) else None) for x in inputs)
-        if given not in self._programs:
+    def _compile(self, given: Given, state: State, batch: int | None = None) -> _Compiled:
+        """When inputs of these shapes and layouts are first seen, with modules in this state.
+
+        `batch`: all samples of it, where ranks have different numbers of them.
+        """
+        key = (given, state, batch)
+        if key not in self._compiled:
             lie = {
                 layer.name: layout
                 for layer, (_, layout) in zip(self._graph.inputs, given, strict=True)
                 if layout is not None
             }
-            self._programs[given] = Program(
-                self._sized(given), self._slicings, self._context, given=lie, recompute=self._recompute
+            graph = self._sized(given, state, batch)
+            slicings = followed(self._slicings, graph, self._mesh)
+            alone = self.local_samples and apart(graph, slicings)
+            self._compiled[key] = _Compiled(
+                program=Program(graph, slicings, self._context, given=lie, recompute=self._recompute),
+                apart=alone,
+                silent=alone and len(graph.outputs) > 0,
+                code=zlib.crc32(repr(([(shape[1:], layout) for shape, layout in given], state)).encode()),
             )
-        return self._programs[given]
+        return self._compiled[key]
 
-    def _sized(self, given: Given) -> LayerGraph:
+    def _sized(self, given: Given, state: State, batch: int | None) -> LayerGraph:
         """The graph for inputs as ranks pass them."""
         batched = [
             (shape, layout)
@@ -219,23 +333,19 @@ class SlicedModule(Names):
         sizes = {shape[0] * (self.ranks if self.local_samples and layout is None else 1) for shape, layout in batched}
         if len(sizes) != 1:
             raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
-        graph = self._graph
-        shapes = tuple(shape for shape, _ in given)
-        for shape, layer in zip(shapes, graph.inputs, strict=True):
-            if shape[1:] != layer.shape[1:]:
-                if self._resized is None:
-                    raise PlanError(
-                        f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {shape[1:]}; "
-                        "plan again with --input"
-                    )
-                graph = self._resized(shapes)
-                break
-        return graph.with_batch(sizes.pop())
+        graph, shapes = self._graph, tuple(shape for shape, _ in given)
+        resized = any(s[1:] != layer.shape[1:] for s, layer in zip(shapes, graph.inputs, strict=True))
+        if resized or (state.modes, state.constants) != (self._known.modes, self._known.constants):
+            graph = self._blueprint.graph(shapes, state)
+        if state.trained != self._known.trained:
+            graph = with_trained(graph, self._weights.trained)
+        return graph.with_batch(batch or sizes.pop())
 
-    def _hand_over(self, layer: Layer, local: Tensor) -> Any:
+    def _hand_over(self, layer: Layer, local: Tensor, evening: Evening | None) -> Any:
         if self.local_samples:
             if Dim.N not in layer.dims:  # a number for the whole batch, such as a loss: complete on every rank
                 return local
+            local = evening.returned(local, layer.name) if evening else local
             averaged: Tensor = _Averaged.apply(local, self._mesh.devices)
             return averaged
         layout = layouts(layer, self._slicings[layer.name]).output
@@ -259,6 +369,10 @@ class _Averaged(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient / ctx.ranks, None
+
+
+def _described(inputs: Sequence[Tensor]) -> Given:
+    return tuple((tuple(x.shape), _layout(x) if isinstance(x, DTensor) else None) for x in inputs)
 
 
 def _layout(tensor: DTensor) -> Layout:

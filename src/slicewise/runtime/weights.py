@@ -65,11 +65,14 @@ class Weights:
             else:
                 self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
 
-    def check_frozen(self) -> None:
-        """The leaves are what is trained: freezing a weight here would go unnoticed."""
-        for name, parameter in self.parameters.items():
-            if parameter.requires_grad != self.leaves[name].requires_grad:
-                raise PlanError(f"{name}: requires_grad has changed; freeze weights before parallelize")
+    @property
+    def trained(self) -> dict[str, bool]:
+        return {name: parameter.requires_grad for name, parameter in self.parameters.items()}
+
+    def follow_frozen(self) -> None:
+        """The leaves are what is trained: `requires_grad` of the weights that the user sees goes for them too."""
+        for name, trained in self.trained.items():
+            self.leaves[name].requires_grad_(trained)
 
     def wrap(self, name: str, local: Tensor, unsummed: tuple[int, ...] = ()) -> DTensor:
         """A gradient that lies as the weight does, Partial along `unsummed` axes.

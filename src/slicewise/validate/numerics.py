@@ -22,7 +22,7 @@ from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch, loss_scale, rank_loss
 from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.devices import rank_device
-from slicewise.runtime.parallel import parallelize
+from slicewise.runtime.parallel import sliced
 from slicewise.runtime.pipeline import pipeline
 from slicewise.validate.local_norms import LocalNorms
 from slicewise.validate.sizes import check_size
@@ -102,7 +102,7 @@ def _sliced_step(
     model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
     """The network's loss, and every weight's whole gradient."""
-    net = parallelize(model, plan, graph=graph)
+    net = sliced(model, plan, graph)
     loss = rank_loss(net, samples.fed(net.local_samples))
     backpropagate(loss)
     total = loss.detach() * loss_scale(net)
@@ -159,7 +159,7 @@ def _without_dropout(graph: LayerGraph) -> LayerGraph:
             return layer
         return replace(layer, options={**layer.options, "arguments": {**layer.options["arguments"], "p": 0.0}})
 
-    return LayerGraph(name=graph.name, layers=tuple(quiet(layer) for layer in graph))
+    return replace(graph, layers=tuple(quiet(layer) for layer in graph))
 
 
 class _NoDropout(TorchFunctionMode):

@@ -1,0 +1,221 @@
+"""Modules of a sliced network are the model's own: their modes, numbers and frozen weights are followed."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from slicewise.cluster.mesh import Mesh
+from slicewise.errors import PlanError
+from slicewise.graph.capture import capture
+from slicewise.graph.dims import Dim
+from slicewise.partition.layout import Slicing
+from slicewise.runtime.sliced_module import SlicedModule
+from tests.distributed.comparing import random_slicings, whole
+from tests.distributed.world import World
+
+BATCH = 8
+
+
+class _Net(nn.Module):
+    """In-place additions, a norm of its own, functions that look at the mode, and a branch that does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.block = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.LeakyReLU(0.2))
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        z = self.block(y)
+        z += y
+        if not self.training:
+            z = z * 2
+        z = self.dropout(z.mean((2, 3)))
+        z = z + F.dropout(z, 0.0, training=self.training)
+        scores: Tensor = self.head(z)
+        return scores
+
+
+def _pair(model: nn.Module, seed: int = 0) -> tuple[SlicedModule, nn.Module]:
+    """Sliced in any way, and on one device."""
+    mesh = Mesh.of({"local": dist.get_world_size()})
+    graph = capture(model, torch.zeros(BATCH, 3, 8, 8, dtype=torch.float64))
+    net = SlicedModule(copy.deepcopy(model), graph, random_slicings(graph, mesh, seed), mesh)
+    return net, model
+
+
+def _made() -> nn.Module:
+    torch.manual_seed(0)
+    return _Net().double()
+
+
+def _x() -> Tensor:
+    return torch.randn(BATCH, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def _mine(x: Tensor) -> Tensor:
+    return x.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def _stepped(net: SlicedModule, model: nn.Module) -> float:
+    """The largest difference of outputs, gradients and running statistics after a step."""
+    net.zero_grad()
+    model.zero_grad()
+    got, wanted = net(_mine(_x())), model(_x())
+    difference = float((got - _mine(wanted)).detach().abs().max())
+    if wanted.requires_grad:
+        got.square().mean().backward()
+        wanted.square().mean().backward()
+    theirs = dict(model.named_parameters())
+    for name, parameter in net.named_parameters():
+        assert (parameter.grad is None) == (theirs[name].grad is None), name
+        wanted_gradient = theirs[name].grad
+        if wanted_gradient is not None:
+            difference = max(difference, float((whole(parameter.grad) - wanted_gradient).abs().max()))
+    buffers = dict(model.named_buffers())
+    for name, buffer in net.named_buffers():
+        difference = max(difference, float((whole(buffer) - buffers[name]).abs().max()))
+    return difference
+
+
+def _same(change: Callable[[nn.Module], Any], before: bool) -> float:
+    """After a change on both; with dropout that does not drop, so that one device can be compared with."""
+    worst = 0.0
+    for seed in range(3):
+        model = _made()
+        model.get_submodule("dropout").p = 0.0  # type: ignore[assignment]
+        if before:
+            change(model)
+        net, model = _pair(model, seed)
+        worst = max(worst, _stepped(net, model))
+        if not before:
+            change(net)
+            change(model)
+            worst = max(worst, _stepped(net, model))
+            net.train()
+            model.train()
+        worst = max(worst, _stepped(net, model))
+    return worst
+
+
+def _rest(net: nn.Module) -> None:
+    net.eval()
+
+
+def _freeze_norms(net: nn.Module) -> None:
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+
+
+def _freeze_one_norm(net: nn.Module) -> None:
+    net.get_submodule("block")[1].eval()  # type: ignore[index]
+
+
+def _other_numbers(net: nn.Module) -> None:
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eps, module.momentum = 0.5, 0.7
+        if isinstance(module, nn.LeakyReLU):
+            module.negative_slope = 0.9
+
+
+def _freeze_weights(net: nn.Module) -> None:
+    net.get_submodule("stem").requires_grad_(False)
+
+
+def _train_the_head_alone(net: nn.Module) -> None:
+    net.requires_grad_(False)
+    net.get_submodule("head").requires_grad_(True)
+
+
+CHANGES = [_rest, _freeze_norms, _freeze_one_norm, _other_numbers, _freeze_weights, _train_the_head_alone]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
+def test_modes_numbers_and_frozen_weights_are_followed(
+    pair: World, change: Callable[[nn.Module], Any], before: bool
+) -> None:
+    assert pair.run(_same, change, before) < 1e-12
+
+
+def test_weights_that_were_frozen_train_again(pair: World) -> None:
+    assert pair.run(_thawed) < 1e-12
+
+
+def _thawed() -> float:
+    model = _made()
+    model.get_submodule("dropout").p = 0.0  # type: ignore[assignment]
+    model.get_submodule("stem").requires_grad_(False)
+    net, model = _pair(model)
+    worst = _stepped(net, model)
+    for changed in (net, model):
+        changed.requires_grad_(True)
+    return max(worst, _stepped(net, model))
+
+
+def test_a_dropout_that_works_in_eval_mode_drops_differently_each_time(pair: World) -> None:
+    kept, other = pair.run(_dropout_in_eval)
+    assert 0.3 < kept < 0.7
+    assert other
+
+
+def _dropout_in_eval() -> tuple[float, bool]:
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    graph = capture(model, torch.zeros(4, 4))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2})).eval()
+    assert float((net(torch.ones(2, 4)) == 0).float().mean()) == 0.0
+    net.get_submodule("1").train()
+    one, two = net(torch.ones(2, 4)), net(torch.ones(2, 4))
+    return float((one == 0).float().mean()), not torch.equal(one, two)
+
+
+def test_modules_are_the_models_own_under_their_own_names(pair: World) -> None:
+    assert pair.run(_named)
+
+
+def _named() -> bool:
+    net, model = _pair(_made())
+    own = {name: type(module) for name, module in model.named_modules() if name}
+    assert {name: type(module) for name, module in net.named_modules() if name} == own
+    return list(net.state_dict()) == list(model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("replace", "head was replaced after parallelize"),
+        ("weight", "a weight of head was replaced after parallelize"),
+        ("call", "stem.0 is a part of a sliced network and cannot be called by itself"),
+        ("hook", "stem.0 is a part of a sliced network, where hooks do not run"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_by_name(pair: World, act: str, said: str) -> None:
+    assert said in pair.run(_refused, act)
+
+
+def _refused(act: str) -> str:
+    net, _ = _pair(_made())
+    try:
+        if act == "replace":
+            net.head = nn.Linear(8, 4).double()
+        elif act == "weight":
+            net.get_submodule("head").weight = nn.Parameter(torch.zeros(4, 8, dtype=torch.float64))
+        elif act == "call":
+            net.get_submodule("stem")[0](_x())  # type: ignore[index]
+        else:
+            net.get_submodule("stem")[0].register_forward_hook(lambda *_: None)  # type: ignore[index]
+        net(_mine(_x()))
+    except PlanError as error:
+        return str(error)
+    return "accepted"
