@@ -152,9 +152,9 @@ class Plan:
         path.write_text(self.to_json())
 
     @classmethod
-    def load(cls, path: Path) -> "Plan":
+    def load(cls, path: str | Path) -> "Plan":
         try:
-            fields = json.loads(path.read_text())
+            fields = json.loads(Path(path).read_text())
         except FileNotFoundError as error:
             raise PlanError(f"{path}: no such plan; `slicewise plan MODEL -o {path}` makes one") from error
         except ValueError as error:

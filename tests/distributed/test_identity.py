@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def _made(make: Callable[[], nn.Module] = _Net) -> nn.Module:
     return make()
 
 
+@cache
 def _plan(strategy: str = "layerwise", batch: int = 8) -> sw.Plan:
     graph = sw.capture(_made(), torch.zeros(2, 3, 8, 8))
     return sw.plan(graph, machine(2), batch=batch, fix=["conv=H"] if strategy == "layerwise" else ["*=N"])

@@ -530,3 +530,44 @@ def _checked() -> tuple[dict[str, Any], dict[str, Any]]:
     )
     other = LayerGraph(name=graph.name, layers=without_bias)
     return check_numerics(model, graph, plan).to_dict(), check_numerics(model, other, plan).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("rest", "layer1: a stage is in one mode as a whole; call eval() on parts before pipeline()"),
+        ("freeze", "conv1.weight: requires_grad has changed; freeze weights before slicewise.pipeline"),
+    ],
+)
+def test_what_a_stage_cannot_follow_is_refused_by_name(pair: World, act: str, said: str) -> None:
+    assert said in pair.run(_changed_stage, act)
+
+
+def _changed_stage(act: str) -> str:
+    model, _, made = _made("resnet", 2, "gpipe")
+    net = pipeline(model, made, loss=F.cross_entropy)
+    stage = net.module
+    if act == "rest" and net.first:
+        stage.get_submodule("layer1").training = False
+    if act == "freeze" and net.first:
+        stage.get_parameter("conv1.weight").requires_grad_(False)
+    try:
+        stage._check_unchanged()
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
+def test_norms_that_rest_before_the_pipeline_is_made_stay_at_rest(pair: World) -> None:
+    assert pair.run(_resting_norms) < 1e-6
+
+
+def _resting_norms() -> float:
+    model, graph, made = _made("resnet", 2, "gpipe")
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+    reference = copy.deepcopy(model)
+    x, target = _samples(graph, torch.float32)
+    wanted = _reference_step(reference, x, target, 4)
+    return float((pipeline(model, made, loss=F.cross_entropy).step(x, target) - wanted).abs())

@@ -206,8 +206,8 @@ class LayerGraph:
         path.write_text(self.to_json())
 
     @classmethod
-    def load(cls, path: Path) -> "LayerGraph":
-        return cls.from_json(path.read_text(), str(path))
+    def load(cls, path: str | Path) -> "LayerGraph":
+        return cls.from_json(Path(path).read_text(), str(path))
 
 
 def _layer_fields(layer: Layer) -> dict[str, Any]:

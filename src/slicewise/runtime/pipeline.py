@@ -42,6 +42,10 @@ def pipeline(
     if chosen.pipeline is None:
         raise PlanError("this plan slices layers and has no pipeline; use slicewise.parallelize(model, plan)")
     own = agreed(model, chosen, graph, seed)
+    if own.all_training and model.training:
+        raise PlanError(
+            "parts of the model are in eval mode, where its layers are not the plan's; plan for these modes"
+        )
     return Pipeline(model, chosen.sized(own.graph), own.plan, loss, seed=seed, initialize=initialize)
 
 

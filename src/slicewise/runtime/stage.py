@@ -54,6 +54,8 @@ class Stage(Names):
             in_place=not recompute,  # what is computed again needs its input as it was
         )
         self.train(model.training)
+        self._parts = dict(self.named_modules())
+        self._trained = [(name, weight, weight.requires_grad) for name, weight in self.named_parameters()]
 
     @property
     def device(self) -> torch.device:
@@ -61,6 +63,7 @@ class Stage(Names):
 
     def forward(self, *inputs: Tensor) -> Any:
         first, last = self._number == 0, self._number == len(self._positions)
+        self._check_unchanged()
         self._passes += int(self.training)
         self._context.now = Pass(training=self.training, number=self._passes)
         given = inputs if first else tuple(x.to(self._dtype) for x in inputs)
@@ -68,6 +71,15 @@ class Stage(Names):
         if not last:
             return outputs[0].to(self.sent_dtype).contiguous()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _check_unchanged(self) -> None:
+        """Stages agreed beforehand on who wants a gradient, and know the mode of the whole network only."""
+        for name, part in self._parts.items():
+            if part.training != self.training:
+                raise PlanError(f"{name}: a stage is in one mode as a whole; call eval() on parts before pipeline()")
+        for name, weight, trained in self._trained:
+            if weight.requires_grad != trained:
+                raise PlanError(f"{name}: requires_grad has changed; freeze weights before slicewise.pipeline")
 
     def boundary(self, number: int, samples: int) -> Tensor:
         """What goes over a cut, as torch wants to know it before: shape, dtype, and whether a gradient comes back."""
