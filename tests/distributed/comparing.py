@@ -172,7 +172,8 @@ def weighted(outputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Tensor:
 
 
 def as_tuple(outputs: Any) -> tuple[Any, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+    """The tensors among what a model returns, whatever holds them."""
+    return tuple(x for x in tree_leaves(outputs) if isinstance(x, Tensor))
 
 
 def largest(differences: Iterable[Tensor]) -> float:
