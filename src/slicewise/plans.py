@@ -23,6 +23,7 @@ from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
 from slicewise.partition.stages import Cuts
+from slicewise.saving import write_file
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)  # 1 named its network and its cluster, and did not carry them
@@ -149,7 +150,7 @@ class Plan:
         return f'{text[:-2]},\n "graph": {self.graph.to_json()}}}\n' if self.graph else f"{text}\n"
 
     def save(self, path: Path) -> None:
-        path.write_text(self.to_json())
+        write_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Plan":

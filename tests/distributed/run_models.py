@@ -37,7 +37,7 @@ def numbered_batches(batch: int, shape: tuple[int, ...], rank: int, ranks: int) 
     batches = []
     for step in range(3):
         numbers = torch.arange(batch) + batch * (rank + ranks * step)
-        inputs = numbers.view(-1, *[1] * len(shape)).expand(batch, *shape).float() / 100
+        inputs = numbers.view(-1, *[1] * len(shape)).expand(batch, *shape) / 100
         batches.append((inputs, numbers % 8))
     return batches
 
@@ -46,6 +46,30 @@ def doubled_loss(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> o
     return numbered_batches(
         batch, shape, rank, ranks
     ), lambda output, target: 2 * nn.functional.cross_entropy(output, target)
+
+
+def spoilt_batches(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> list[tuple[Tensor, Tensor]]:
+    """The last of three holds a NaN, on the last rank alone."""
+    batches = numbered_batches(batch, shape, rank, ranks)
+    if rank == ranks - 1:
+        batches[-1][0][0, ..., 0] = torch.nan
+    return batches
+
+
+def undefined_gradient() -> tuple[nn.Module, Tensor]:
+    """A finite loss; the first layer's gradient is infinity times zero."""
+    return _UndefinedGradient(), torch.zeros(1, 4, 8, 8)
+
+
+class _UndefinedGradient(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(4, 8, 3, padding=1), nn.Linear(8 * 8 * 8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        scores: Tensor = self.last((y + torch.sqrt(y * 0)).flatten(1))
+        return scores
 
 
 def too_small(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -107,6 +107,22 @@ def test_the_check_of_a_narrow_plan_says_that_it_is_made_in_float64(quartet: Wor
     assert result["dtype"] == "bf16"
 
 
+def test_the_first_step_whose_loss_is_not_finite_is_said(quartet: World, cluster: str) -> None:
+    result = _result(quartet, _plan(cluster, "data"), data=f"{MODELS}:spoilt_batches")  # the first batch warms up
+    assert result["first_nan_step"] == 1
+    assert np.isfinite(result["losses"][0])
+    assert np.isnan(result["losses"][1])
+    assert _result(quartet, _plan(cluster, "data"))["first_nan_step"] is None
+
+
+def test_a_gradient_that_is_not_finite_is_not_equal(quartet: World, cluster: str) -> None:
+    """Not even to the same on one device: nothing was compared."""
+    check = _result(quartet, _plan(cluster, "data", f"{MODELS}:undefined_gradient"), check=True)["check"]
+    assert np.isfinite(check["loss"])
+    assert not check["passed"]
+    assert (check["worst"], check["max_relative_error"]) == ("first.weight", float("inf"))
+
+
 @pytest.mark.parametrize("strategy", ["filter", "channel", "spatial"])
 def test_under_autocast_narrow_activations_are_what_moves(quartet: World, cluster: str, strategy: str) -> None:
     result = _result(quartet, _plan(cluster, strategy, dtype="bf16"))

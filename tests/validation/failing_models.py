@@ -1,4 +1,4 @@
-"""Models with an operator that fails on rank 1, forward or backward."""
+"""Models with an operator that fails on rank 1, forward or backward, and one whose numbers overflow."""
 
 import os
 
@@ -53,3 +53,17 @@ def fails_forward() -> tuple[nn.Module, Tensor]:
 
 def fails_backward() -> tuple[nn.Module, Tensor]:
     return _Failing(backward_fails), torch.zeros(1, 3, 8, 8)
+
+
+class _Overflowing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.only = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.exp(self.only(x) * 1e30)
+        return y
+
+
+def overflows() -> tuple[nn.Module, Tensor]:
+    return _Overflowing(), torch.zeros(1, 3, 8, 8)

@@ -37,6 +37,18 @@ def test_a_cluster_is_learned_written_and_used(runs: Path, tmp_path: Path, capsy
     assert json.loads(capsys.readouterr().out)["predicted"]["origin"] == "fitted"
 
 
+def test_an_older_profile_is_kept_and_where_is_said(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "learned.toml"
+    written.write_text("measured for days")
+    assert main(["calibrate", "--from", str(runs), "-o", str(written)]) == 0
+    assert f"kept the older one as {tmp_path / 'learned.1.toml'}\nwrote {written}\n" in capsys.readouterr().err
+    assert (tmp_path / "learned.1.toml").read_text() == "measured for days"
+    assert main(["calibrate", "--from", str(runs), "-o", str(written), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == str(tmp_path / "learned.2.toml")
+
+
 def test_json_is_one_document(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "--from", str(runs), "--cluster", "dgx-a100", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

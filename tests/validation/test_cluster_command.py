@@ -15,7 +15,7 @@ def test_list_has_every_preset_and_device(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == ""
     for name in [*preset_names(), *device_names()]:
-        assert f"\n {name} " in shown.stdout
+        assert f"\n{name} " in shown.stdout
     assert "local: this machine, once `slicewise calibrate` has measured it" in shown.stdout
     listed = document(slicewise("cluster", "list", "--json", cache=tmp_path))
     assert [cluster["name"] for cluster in listed["clusters"]] == preset_names()
@@ -81,7 +81,7 @@ def test_a_file_that_is_there_is_overwritten_only_by_force(tmp_path: Path) -> No
         (("cluster", "show", "local"), "run `slicewise calibrate --quick` first"),
         (("cluster", "show", "p100-4x4", "--devices", "6"), "choose a multiple of 4"),
         (("cluster", "init", "mine"), "a cluster file is known by its ending: call it mine.toml"),
-        (("cluster", "init", "absent/mine.toml"), "absent/mine.toml: No such file or directory"),
+        (("cluster", "init", "absent/mine.toml"), "cannot write absent/mine.toml: absent is not a folder"),
         (("cluster", "init", "never-written.toml", "--from", "dgx"), "unknown cluster 'dgx'"),
     ],
 )

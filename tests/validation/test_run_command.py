@@ -79,6 +79,24 @@ def test_a_plan_runs_with_another_batch_and_is_predicted_for_it(plan: Path, clus
     assert ran["predicted"]["compute_s"] < json.loads(plan.read_text())["predicted"]["compute_s"]
 
 
+def test_a_loss_that_is_not_finite_is_said_and_is_a_no(cluster: Path) -> None:
+    arguments = ("--strategy", "data", "--cluster", cluster, "--batch", 4, "--iterations", 2)
+    told = slicewise("run", f"{FAILING}:overflows", *arguments, "--check", cache=cluster.parent)
+    assert told.returncode == 1, told.stderr
+    assert "NOT FINITE: the loss is NaN or infinite from step 0 on (of steps 0 to 1)" in told.stdout
+    assert "NOT EQUAL to one device; loss is NaN, infinite or missing" in told.stdout
+
+
+def test_a_reader_that_leaves_ends_no_rank(plan: Path) -> None:
+    """As under `| head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "slicewise", "run", str(plan), "--iterations", "1"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(writing)
+    assert (done.returncode, told(done.stderr)) == (0, [])
+
+
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_one_rank_fails_and_one_line_says_which_where_and_why(cluster: Path, direction: str) -> None:
     model = f"{FAILING}:fails_{direction}"

@@ -4,19 +4,26 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.cli.options import add_json, positive, print_json, progress, require_torch
 
 if TYPE_CHECKING:
     from slicewise.fitting.fit import Fit
 
 HELP = "measure this machine, so that --cluster local predicts it; with --from, learn another from measured runs"
 BASE = "abci-v100"
+PLACE = "local.toml in SLICEWISE_CACHE, else in XDG_CACHE_HOME/slicewise, else in ~/.cache/slicewise"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds instead of about a minute")
     parser.add_argument("--nproc-per-node", type=positive, metavar="K", default=2, help="ranks to measure (default: 2)")
-    parser.add_argument("-o", "--output", type=Path, help="where to write (default: the user's cache)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help=f"where to write (default: {PLACE}; with --from: nowhere). "
+        "An older file is kept beside it: local.1.toml, local.2.toml, ...",
+    )
     group = parser.add_argument_group("from measured runs")
     group.add_argument(
         "--from",
@@ -50,19 +57,40 @@ def _from_runs(options: argparse.Namespace) -> int:
 
     if options.output is not None and options.output.suffix != ".toml":
         raise RequestError(f"-o must name a .toml file, which --cluster then takes (got {str(options.output)!r})")
+    if options.output is not None:
+        _prepare(options.output)
     runs = read_runs(options.runs)
     base = options.cluster or BASE
     progress(f"fitting {len(runs)} runs of {options.runs}, from what {base} says")
     learned = fit(runs, load_cluster(base))
-    if options.json:
-        print_json(_document(learned, options))
-    else:
+    if not options.json:
         show_fit(learned, runs)
+    kept = None
     if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(to_toml(learned.cluster, remarks(learned, len(runs), options.runs.name, base)))
-        progress(f"wrote {options.output}; use it as --cluster {options.output}")
+        kept = _write(options.output, to_toml(learned.cluster, remarks(learned, len(runs), options.runs.name, base)))
+        progress(f"use it as --cluster {options.output}")
+    if options.json:
+        print_json({**_document(learned, options), "kept": str(kept) if kept else None})
     return 0
+
+
+def _prepare(path: Path) -> None:
+    """Before anything is measured: make the folder, or refuse the place."""
+    from slicewise.saving import check_target
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    check_target(path)
+
+
+def _write(path: Path, text: str) -> Path | None:
+    """What somebody measured is never thrown away."""
+    from slicewise.saving import write_file
+
+    kept = write_file(path, text, keep_older=True)
+    if kept is not None:
+        progress(f"kept the older one as {kept}")
+    progress(f"wrote {path}")
+    return kept
 
 
 def _document(learned: "Fit", options: argparse.Namespace) -> dict[str, object]:
@@ -79,29 +107,28 @@ def _document(learned: "Fit", options: argparse.Namespace) -> dict[str, object]:
 
 
 def _measure(options: argparse.Namespace) -> int:
+    from slicewise.cluster.cluster import local_path
     from slicewise.errors import RequestError
     from slicewise.runtime.launch import inside_a_rank, launch
 
     if not inside_a_rank():
         if options.nproc_per_node < 2:
             raise RequestError("calibrate measures links, which takes at least 2 ranks (got --nproc-per-node 1)")
+        require_torch()
+        _prepare(options.output or local_path())
         progress(f"measuring compute and links on {options.nproc_per_node} ranks")
         return launch(options.given, options.nproc_per_node)
 
     import torch.distributed as dist
 
-    from slicewise.cluster.cluster import local_path
     from slicewise.cluster.writing import to_toml
     from slicewise.cost.profiler import QUICK, THOROUGH, measure_cluster
     from slicewise.runtime.devices import leave, start_rank
 
     cluster = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
     if dist.get_rank() == 0:
-        path = options.output or local_path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(to_toml(cluster))
         from slicewise.report.clusters import show_cluster
 
         show_cluster(cluster)
-        progress(f"wrote {path}")
+        _write(options.output or local_path(), to_toml(cluster))
     return leave(0)

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.graph.sources import capture_model
+    from slicewise.saving import check_target
 
+    check_target(options.output)
     graph = capture_model(options.model, options.input)
     graph.save(options.output)
     parameters, flops = sum(w.size for w in graph.weights), sum(layer.flops() for layer in graph) / graph.batch

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress
 
 if TYPE_CHECKING:
     from slicewise.cluster.cluster import Cluster
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(act=_list)
 
     showing = actions.add_parser("show", help="all figures of one cluster")
-    showing.add_argument("cluster", metavar="NAME|FILE", help="a preset, 'local', or a TOML file")
+    showing.add_argument("cluster", metavar="NAME|FILE", help=CLUSTER)
     showing.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     add_json(showing)
     showing.set_defaults(act=_show)
@@ -53,10 +53,9 @@ def _list(options: argparse.Namespace) -> int:
             }
         )
     else:
-        from slicewise.report.clusters import show_clusters, show_devices
+        from slicewise.report.clusters import show_catalogue
 
-        show_clusters(clusters, calibrated=calibrated)
-        show_devices(devices)
+        show_catalogue(clusters, devices, calibrated=calibrated)
     return 0
 
 
@@ -77,12 +76,14 @@ def _show(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from slicewise.cluster.starter import starter
     from slicewise.errors import RequestError
+    from slicewise.saving import check_target, write_file
 
     if options.file.suffix != ".toml":
         raise RequestError(f"a cluster file is known by its ending: call it {options.file.with_suffix('.toml')}")
     if options.file.exists() and not options.force:
         raise RequestError(f"{options.file} is there already; choose another name, or --force to overwrite it")
-    options.file.write_text(starter(options.file, options.base), encoding="utf-8")
+    check_target(options.file)
+    write_file(options.file, starter(options.file, options.base))
     progress(f"wrote {options.file}")
     return 0
 

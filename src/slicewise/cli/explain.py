@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
     from slicewise.plans import Plan
+    from slicewise.saving import check_target
 
     plan = Plan.load(options.plan)
     changes = [change for text in options.what_if for change in text.split(",") if change.strip()]
@@ -48,8 +49,8 @@ def main(options: argparse.Namespace) -> int:
         raise RequestError(f"{' and '.join(given)} are different questions; ask one at a time")
     if options.output and not changes:
         raise RequestError("-o writes the plan of --what-if; give one")
-    if options.output and not options.output.parent.is_dir():
-        raise RequestError(f"cannot write {options.output}: {options.output.parent} is not a folder")
+    if options.output:
+        check_target(options.output)
     if options.other:
         return _compare(plan, Plan.load(options.other), options.json)
     if changes:

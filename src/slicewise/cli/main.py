@@ -1,10 +1,14 @@
 """`slicewise COMMAND`: parse, call, render. Commands import what they need when they run, so --help is quick."""
 
 import argparse
+import io
 import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
 from slicewise.errors import SlicewiseError
@@ -38,32 +42,65 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the answer is no, 2 the request was wrong, 3 our own fault."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = parser().parse_args(given)
-    options.given = given  # what `launch` starts every rank with
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal cannot spell, as Python shows them
     try:
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        options = parser().parse_args(given)
+        options.given = given  # what `launch` starts every rank with
         code: int = COMMANDS[options.command].main(options)
+        sys.stdout.flush()  # a full disk or a closed pipe is told here, not after the end
         return code
     except SlicewiseError as error:
         return _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
-        if error.filename is None:
-            raise
-        return _fail(f"{error.filename}: {error.strerror}", 2)
+        if isinstance(error, BrokenPipeError) and _reader_is_gone():
+            return 0
+        return _fail(f"{error.filename or 'cannot read or write'}: {error.strerror or error}", 2)
+    except UnicodeDecodeError as error:
+        return _fail(f"a file is not text in UTF-8 ({error.reason}, byte {error.start})", 2)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return _fault(error)
+        return _fail("this needs PyTorch, which is not installed: `pip install torch`", 2)
+    except MemoryError as error:
+        told = f": {error}" if str(error) else ""
+        return _fail(f"out of memory{told}; ask for fewer devices, or use a machine with more memory", 2)
+    except RecursionError as error:
+        return _fail(f"something that was given is nested too deeply for Python ({_place(error)})", 2)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except Exception as error:
-        traceback.print_exc()
-        where = "".join(f"{note}: " for note in getattr(error, "__notes__", []))
-        return _fail(f"{where}{type(error).__name__}: {error} (our fault? please report the lines above)", 3)
+        return _fault(error)
+
+
+def _reader_is_gone() -> bool:
+    """As under `| head`."""
+    watched = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        watched.register(stream.fileno(), 0)  # no event but the end of the other side
+    if not watched.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be written
+    return True
+
+
+def _fault(error: Exception) -> int:
+    traceback.print_exception(error)
+    where = "".join(f"{note}: " for note in getattr(error, "__notes__", []))
+    return _fail(f"{where}{type(error).__name__}: {error} (our fault? please report the lines above)", 3)
 
 
 def _fail(message: str, code: int) -> int:
     from slicewise.runtime.failures import report_failure
 
+    message = " ".join(message.splitlines())
     if report_failure(message):
-        print(f"slicewise: {message}", file=sys.stderr)
+        with suppress(OSError):  # nobody reads it
+            print(f"slicewise: {message}", file=sys.stderr)
     return code
+
+
+def _place(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"at {Path(last.filename).name}:{last.lineno}"

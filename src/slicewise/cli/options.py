@@ -5,7 +5,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from slicewise.units import parse_amount
@@ -33,6 +35,9 @@ def shape(text: str) -> tuple[int, ...]:
     if not sizes or any(size < 1 for size in sizes):
         raise argparse.ArgumentTypeError(f"must look like 3x224x224 (got {text!r})")
     return sizes
+
+
+CLUSTER = "a preset, 'local' (this machine, as `slicewise calibrate` measured it), or a TOML file"
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +102,27 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(document: Any) -> None:
-    json.dump(document, sys.stdout, indent=1)
+    """JSON has no word for NaN and infinity: they are null."""
+    json.dump(_finite(document), sys.stdout, indent=1, allow_nan=False)
     print()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def require_torch() -> None:
+    """Before work that would be in vain without it."""
+    try:
+        found = find_spec("torch") is not None
+    except ValueError:  # imports of it are blocked
+        found = False
+    if not found:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
 
 def progress(message: str) -> None:

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
+    CLUSTER,
     add_json,
     add_model,
     add_training,
@@ -64,7 +65,7 @@ def split(text: str) -> tuple[int, int]:
 def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     """What `oracle` and `provision` ask alike."""
     add_model(parser)
-    parser.add_argument("--cluster", default="local", help="a preset, 'local', or a TOML file (default: local)")
+    parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
     batch = parser.add_mutually_exclusive_group(required=needs_batch)
     batch.add_argument("--batch-per-device", type=per_device, metavar="B", help="weak scaling: samples per device")
     batch.add_argument("--batch", type=positive, help="strong scaling: samples per step, over all devices")
@@ -145,15 +146,12 @@ def main(options: argparse.Namespace) -> int:
     elif options.json:
         print_json(found.to_dict() | _answers(found, best=options.best, limits=options.limits))
     else:
-        from slicewise.report.oracle import show_limits, show_oracle, show_verdict
+        from slicewise.report.oracle import show_limits, show_oracle
+        from slicewise.strategies.ranking import verdict
 
-        show_oracle(found)
+        show_oracle(found, verdict(found) if options.best else "")
         if options.limits:
             show_limits(*limits_and_stops(found))
-        if options.best:
-            from slicewise.strategies.ranking import verdict
-
-            show_verdict(verdict(found))
     return 0 if any(row.feasible for row in found) else 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
+    CLUSTER,
     add_json,
     add_model,
     add_training,
@@ -29,7 +30,7 @@ HELP = "find the slicing of every layer that makes a training step fastest"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("--cluster", default="local", help="a preset, 'local', or a TOML file (default: local)")
+    parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
@@ -72,13 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
-    from slicewise.errors import RequestError
     from slicewise.graph.sources import load_graph
     from slicewise.planning import baseline_plan, pareto, plan
+    from slicewise.saving import check_target
 
     for path in (options.output, options.figure, options.trace):
-        if path and not path.parent.is_dir():
-            raise RequestError(f"cannot write {path}: {path.parent} is not a folder")
+        if path:
+            check_target(path)
     cluster = load_cluster(options.cluster)
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
     batch = options.batch or 32 * cluster.devices

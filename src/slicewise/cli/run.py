@@ -3,11 +3,12 @@
 import argparse
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import add_json, positive, print_json, progress, shape
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, shape
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_made(parser: argparse.ArgumentParser) -> None:
     """What a plan for a model asks for."""
     group = parser.add_argument_group("with --strategy")
-    group.add_argument("--cluster", help="a preset, 'local', or a TOML file (default: local)")
+    group.add_argument("--cluster", help=f"{CLUSTER} (default: local)")
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     group.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
     group.add_argument("--dtype", help="fp32 (default) or bf16: autocast around forward and loss")
@@ -54,6 +55,7 @@ def main(options: argparse.Namespace) -> int:
 
     if inside_a_rank():
         return _rank(options)
+    require_torch()
     plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
     progress(f"starting {plan.devices} ranks")
     with tempfile.TemporaryDirectory() as folder:
@@ -72,9 +74,10 @@ def _handed_on(options: argparse.Namespace) -> list[str]:
 def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
     """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
     from slicewise.errors import PlanError, RequestError, UnknownName
+    from slicewise.saving import check_target
 
-    if options.trace and not options.trace.parent.is_dir():
-        raise RequestError(f"cannot write {options.trace}: {options.trace.parent} is not a folder")
+    if options.trace:
+        check_target(options.trace)
     if options.compare not in (None, "ddp", "fsdp"):
         raise UnknownName("opponent", options.compare, ("ddp", "fsdp"))
     if options.data:
@@ -177,15 +180,21 @@ def _rank(options: argparse.Namespace) -> int:
         raise RankError(described(error, dist.get_rank())) from error
     expected = result["predicted"]
     as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
-    passed = result.get("check", {}).get("passed", True) and as_predicted
+    finite = result["first_nan_step"] is None
+    passed = result.get("check", {}).get("passed", True) and as_predicted and finite
     if dist.get_rank() == 0:
-        if options.json:
-            print_json(result)
-        else:
-            from slicewise.report.terminal import show_run
-
-            show_run(result)
+        with suppress(BrokenPipeError):  # ranks leave together, whether anybody reads this or not
+            _show(result, options.json)
     return leave(0 if passed else 1)
+
+
+def _show(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+    else:
+        from slicewise.report.measured import show_run
+
+        show_run(result)
 
 
 def _agreed_plan(options: argparse.Namespace) -> "Plan":

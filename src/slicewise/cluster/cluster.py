@@ -93,8 +93,14 @@ class Cluster:
 
 def local_path() -> Path:
     """Where `slicewise calibrate` keeps what it measured on this machine."""
-    base = os.environ.get("SLICEWISE_CACHE") or Path.home() / ".cache" / "slicewise"
-    return Path(base) / "local.toml"
+    own, caches = os.environ.get("SLICEWISE_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if own:
+        return Path(own) / "local.toml"
+    try:
+        folder = Path(caches) if os.path.isabs(caches) else Path("~/.cache").expanduser()  # as XDG says
+    except RuntimeError as error:
+        raise RequestError("no home folder is known here; set SLICEWISE_CACHE to a folder for `local`") from error
+    return folder / "slicewise" / "local.toml"
 
 
 def preset_names() -> list[str]:

@@ -12,6 +12,7 @@ from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
 from slicewise.graph.returns import Returns
 from slicewise.graph.window import Window
+from slicewise.saving import write_file
 
 SCHEMA_VERSION = 1
 
@@ -203,7 +204,7 @@ class LayerGraph:
             raise GraphError(f"{origin}: not a saved graph ({type(error).__name__}: {error})") from error
 
     def save(self, path: Path) -> None:
-        path.write_text(self.to_json())
+        write_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "LayerGraph":

@@ -5,71 +5,71 @@ from collections.abc import Iterable, Mapping
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
 from slicewise.cluster.device import DTYPES, Device
 from slicewise.cluster.tuning import tuning_toml
-from slicewise.report.tables import console, table_of
+from slicewise.report.page import Page, Prose
+from slicewise.report.tables import Table
 from slicewise.units import amount, seconds
 
 
-def show_clusters(clusters: Iterable[Cluster], *, calibrated: bool) -> None:
-    table = table_of("cluster", "devices", "device", "tier", "members", "ports", "bandwidth", "latency")
+def show_catalogue(clusters: Iterable[Cluster], devices: Iterable[Device], *, calibrated: bool) -> None:
+    table = Table("cluster", "tier", "devices", "device", "members", "ports", "bandwidth", "latency", keys=2)
     for cluster in clusters:
         for position, tier in enumerate(cluster.tiers):
-            head = ("", "", "") if position else (cluster.name, str(cluster.devices), cluster.device.name)
+            name, *head = ("", "", "") if position else (cluster.name, str(cluster.devices), cluster.device.name)
             link = tier.link("any")
             table.add_row(
-                *head,
+                name,
                 tier.name,
+                *head,
                 str(tier.size),
                 str(tier.ports),
                 amount(link.bytes_per_s, "B/s"),
                 seconds(link.latency_s),
             )
-    table.caption = "--devices K trims or grows any of them; bandwidth: of one port; ports: of one member" + (
-        "" if calibrated else "\nlocal: this machine, once `slicewise calibrate` has measured it"
-    )
-    console().print(table)
+    told = "--devices K trims or grows any of them; bandwidth: of one port; ports: of one member"
+    if not calibrated:
+        told += "\nlocal: this machine, once `slicewise calibrate` has measured it"
+    peaks = Prose('in a cluster file: device = "A100-80"; peaks of dense matrices', style="dim")
+    Page().show(table, Prose(told, style="dim"), _device_table(devices), peaks)
 
 
-def show_devices(devices: Iterable[Device]) -> None:
-    table = table_of("device", *DTYPES, "memory", "memory rate")
+def _device_table(devices: Iterable[Device]) -> Table:
+    table = Table("device", *DTYPES, "memory", "memory rate")
     for device in devices:
         peaks = [amount(device.peaks[dtype], "FLOP/s") if dtype in device.peaks else "-" for dtype in DTYPES]
         table.add_row(device.name, *peaks, amount(device.memory_bytes, "B"), amount(device.memory_bytes_per_s, "B/s"))
-    table.caption = 'in a cluster file: device = "A100-80"; peaks of dense matrices'
-    console().print(table)
+    return table
 
 
 def show_cluster(cluster: Cluster) -> None:
-    out = console()
+    page = Page()
     device = cluster.device
-    out.print(
-        f"[bold]{cluster.name}[/]: {cluster.devices} x {device.name} "
-        f"({' x '.join(f'{tier.size} {tier.name}' for tier in cluster.tiers)}); figures: {cluster.origin}",
-        highlight=False,
-    )
-    facts = table_of("of one device", "value")
+    tiers = " x ".join(f"{tier.size} {tier.name}" for tier in cluster.tiers)
+    page.say((cluster.name, "bold"), f": {cluster.devices} x {device.name} ({tiers}); figures: {cluster.origin}")
+    facts = Table("of one device", "value")
     rows = _device_rows(device) | {"all-reduce hidden behind compute": f"up to {cluster.overlap:.0%}"}
     if cluster.cores:
         rows["cores that ranks share"] = str(cluster.cores)
     for name, value in rows.items():
         facts.add_row(name, value)
-    out.print(facts)
-    table = table_of("tier", "members", "ports", "operation", "latency", "bandwidth of a port", "all busy, per device")
+    table = Table(
+        "tier", "operation", "members", "ports", "latency", "bandwidth of a port", "all busy, per device", keys=2
+    )
     for position, tier in enumerate(cluster.tiers):
         for operation in _operations(tier):
             link = tier.link(operation)
             table.add_row(
                 tier.name,
+                operation,
                 str(tier.size),
                 str(tier.ports),
-                operation,
                 seconds(link.latency_s),
                 amount(link.bytes_per_s, "B/s"),
                 amount(cluster.bytes_per_s(position, operation), "B/s"),
             )
-    out.print(table)
+    page.show(facts, table)
     told = tuning_toml(cluster.tuning)
     if told:
-        out.print("\n".join(told).strip(), markup=False, highlight=False)
+        page.say("\n".join(told).strip())
 
 
 def _operations(tier: Tier) -> list[str]:

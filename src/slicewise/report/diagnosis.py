@@ -1,22 +1,28 @@
-"""What a diagnosis says to people: a table of terms, a sentence per verdict, and what the files cannot tell."""
+"""What a diagnosis says to people: a sentence per verdict, a table of terms, and what the files cannot tell."""
 
 from slicewise.diagnosis.diagnosis import Diagnosis, term_medians
 from slicewise.diagnosis.verdict import Fault, Verdict
 from slicewise.plans import Plan
-from slicewise.report.tables import console, table_of
+from slicewise.report.page import Page, Prose
+from slicewise.report.tables import Table
 from slicewise.units import seconds
 
 
 def show_diagnosis(plan: Plan, found: Diagnosis) -> None:
-    out = console()
+    page = Page()
     record, projected = found.record, found.projected
     ranks = "all ranks together" if record.ranks is None else f"{len(record.ranks)} of {plan.devices} ranks"
-    out.print(
-        f"[bold]{plan.model}[/] on [bold]{plan.cluster}[/]: {plan.devices} devices, batch {plan.batch}; measured: "
-        f"{len(record.steps)} steps of {ranks}, {record.kind.name}",
-        highlight=False,
+    page.say(
+        (plan.model, "bold"),
+        " on ",
+        (plan.cluster, "bold"),
+        f": {plan.devices} devices, batch {plan.batch}; measured: {len(record.steps)} steps of {ranks}, "
+        f"{record.kind.name}",
     )
-    table = table_of("per step", "projected", "measured", "measured / projected")
+    for verdict in found.verdicts:
+        color = "green" if verdict.kind is Fault.NONE else "red"
+        page.say((str(verdict.kind), f"bold {color}"), f": {sentence(verdict)}")
+    table = Table("per step", "projected", "measured", "measured / projected")
     expected = {**projected.terms, "communication": projected.communication_s, "step": projected.iteration_s}
     medians = term_medians(record)
     for term in [term for term in medians if term != "step"] + ["step"]:
@@ -25,18 +31,15 @@ def show_diagnosis(plan: Plan, found: Diagnosis) -> None:
             continue
         ratio = f"{measured / wanted:.2f}" if wanted and wanted > 1e-7 else ""
         name = {"data": "waiting for data", "wait": "waiting for ranks", "sync": "sync (not hidden)"}.get(term, term)
-        style = "bold" if term == "step" else None
+        style = "bold" if term == "step" else ""
         table.add_row(name, "" if wanted is None else seconds(wanted), seconds(measured), ratio, style=style)
-    table.caption = (
+    told = (
         f"medians of the rank that takes longest; projected steps lie between {seconds(projected.low_s)} and "
         f"{seconds(projected.high_s)} ({projected.origin})"
     )
-    out.print(table)
-    for verdict in found.verdicts:
-        color = "green" if verdict.kind is Fault.NONE else "red"
-        out.print(f"[bold {color}]{verdict.kind}[/]: {sentence(verdict)}", highlight=False)
-    out.print(f"[dim]this kind of file can tell:[/] {'; '.join(record.kind.can_tell)}", highlight=False)
-    out.print(f"[dim]it cannot tell:[/] {'; '.join(record.kind.cannot_tell)}", highlight=False)
+    page.show(table, Prose(told, style="dim"))
+    page.say(("this kind of file can tell: ", "dim"), "; ".join(record.kind.can_tell))
+    page.say(("it cannot tell: ", "dim"), "; ".join(record.kind.cannot_tell))
 
 
 def sentence(verdict: Verdict) -> str:

@@ -1,35 +1,34 @@
 """Explanations for people: sentences first, then a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from rich.table import Table
 
 from slicewise.cost.breakdown import TERMS, Cost
 from slicewise.explaining.decisions import Explanation
-from slicewise.explaining.differences import Change, Comparison
+from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
-from slicewise.report.tables import console, table_of
+from slicewise.report.page import Page, Prose
+from slicewise.report.tables import Table
 from slicewise.report.terminal import PREDICTED, prediction_cells
 from slicewise.units import amount, seconds
 
 _ROWS = 40
+_CHANGES = 8  # of one difference
 
 
 def show_explanation(explanation: Explanation) -> None:
-    out = console()
-    out.print(heading(explanation), highlight=False)
+    page = Page()
+    page.say(heading(explanation))
     if len(explanation.decisions) == 1:
-        _show_one(explanation)
+        _show_one(page, explanation)
         return
     if explanation.most:
-        out.print("\n[bold]What matters most[/] (each with all other layers as they are)", highlight=False)
+        page.say("\n", ("What matters most", "bold"), " (each with all other layers as they are)")
         for number, decision in enumerate(explanation.most, 1):
-            out.print(f"{number}. {sentences(decision, explanation)}", highlight=False)
-    out.print()
+            page.say(f"{number}. {sentences(decision, explanation)}")
     reference = explanation.reference
-    table = table_of("layers", "slicing", reference, "worth", "why", "next best", "more", "flips at")
+    table = Table("layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,))
     for decision in explanation.decisions:
         other, runner_up = decision.reference, decision.runner_up
         table.add_row(
@@ -42,32 +41,31 @@ def show_explanation(explanation: Explanation) -> None:
             seconds(runner_up.cost.total_s - decision.cost.total_s) if runner_up else "",
             "\n".join(f"{short(flip)}: {flip.becomes}" for flip in decision.flips),
         )
-    table.caption = (
+    told = (
         f"worth: what a step would take longer, were these layers sliced as under {reference} parallelism and all "
         f"others as they are, so it counts the layout changes on both sides and need not add up; "
         f"`--layer NAME` shows one layer"
     )
-    out.print(table)
+    page.show(table, Prose(told, style="dim"))
 
 
-def _show_one(explanation: Explanation) -> None:
-    out = console()
+def _show_one(page: Page, explanation: Explanation) -> None:
     (decision,) = explanation.decisions
-    out.print(sentences(decision, explanation), highlight=False)
+    page.say(sentences(decision, explanation))
     costs = {f"{decision.slicing} (chosen)": decision.cost}
     for role, other in ((explanation.reference, decision.reference), ("next best", decision.runner_up)):
         if other is not None:
             costs[f"{other.slicing} ({role})"] = other.cost
-    out.print(_terms(costs))
+    page.show(_terms(costs))
 
 
 def _terms(costs: Mapping[str, Cost]) -> Table:
     """One column per cost, one row per term: seconds, and bytes where it moves some."""
-    table = table_of("per step", *costs)
+    table = Table("per step", *costs)
     for term in (*TERMS, "total"):
         if not any(getattr(cost, f"{term}_s") for cost in costs.values()):
             continue
-        table.add_row(term, *(_term(cost, term) for cost in costs.values()), style="bold" if term == "total" else None)
+        table.add_row(term, *(_term(cost, term) for cost in costs.values()), style="bold" if term == "total" else "")
     table.add_row("memory", *(amount(cost.memory_bytes, "B") for cost in costs.values()))
     return table
 
@@ -88,74 +86,74 @@ def reason(change: Cost) -> str:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    out = console()
+    page = Page()
     names = [f"{letter}: {title}" for letter, title in zip("AB", comparison.titles, strict=True)]
     for name in names:
-        out.print(name, highlight=False)
-    out.print(_predictions({"A": comparison.predicted[0], "B": comparison.predicted[1]}))
+        page.say(name)
+    before, after = comparison.predicted
+    page.say(_steps({"A": before, "B": after}))
     if not comparison.changes:
-        out.print("Both slice every layer alike.", highlight=False)
-        return
-    _show_changes(comparison, "A", "B")
+        page.say("Both slice every layer alike.")
+    page.show(_predictions({"A": before, "B": after}))
+    if comparison.changes:
+        _show_changes(page, comparison, "A", "B")
 
 
-def _show_changes(comparison: Comparison, one: str, other: str) -> None:
+def _steps(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """`A step takes 31.2 ms (A), 55.5 ms (B).`"""
+    told = ", ".join(f"{seconds(row['iteration_s'])} ({name})" for name, row in rows.items())
+    return f"A step takes {told}."
+
+
+def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> None:
     """What each difference is worth, or, where machine or batch differ, the differences alone."""
-    out = console()
     if comparison.differences is None:
-        table = table_of("layers", one, other)
+        table = Table("layers", one, other, words=(one, other))
         for change in comparison.changes[:_ROWS]:
             table.add_row(span(change.layers), change.before, change.after)
-        table.caption = "machine, batch or training differ too, so no single difference has a price"
+        told = "machine, batch or training differ too, so no single difference has a price"
     else:
-        table = table_of("layers", one, other, "undone", "saves", "why")
+        table = Table("layers", one, other, "undone", "saves", "why", words=(one, other))
+        joined = any(len(difference.changes) > 1 for difference in comparison.differences)
         for difference in comparison.differences[:_ROWS]:
-            table.add_row(
-                *_lines(difference.changes),
-                seconds(difference.saved_s),
-                balance(difference.after - difference.before),
-            )
-        table.caption = (
+            if joined:
+                table.add_section()
+            first = (seconds(difference.saved_s), balance(difference.after - difference.before))
+            for change in difference.changes[:_CHANGES]:
+                worth = seconds(change.worth_s or 0.0)
+                table.add_row(span(change.layers), change.before, change.after, worth, *first)
+                first = ("", "")
+            if len(difference.changes) > _CHANGES:
+                table.add_row(f"and {len(difference.changes) - _CHANGES} more", "", "", "", "", "")
+        told = (
             f"saves: of {other} over {one}, layers joined by edges together; the rows add up to "
             f"{seconds(comparison.saved_s)}. undone: what a step would take longer, were only this change undone"
         )
-    out.print(table)
+    page.show(table, Prose(told, style="dim"))
     rows = comparison.changes if comparison.differences is None else comparison.differences
     if len(rows) > _ROWS:
-        out.print(f"and {len(rows) - _ROWS} more, in --json", highlight=False)
-
-
-def _lines(changes: Sequence[Change]) -> tuple[str, str, str, str]:
-    shown = changes[:8]
-    more = f"\nand {len(changes) - 8} more" if len(changes) > 8 else ""
-    return (
-        "\n".join(span(change.layers) for change in shown) + more,
-        "\n".join(change.before for change in shown),
-        "\n".join(change.after for change in shown),
-        "\n".join(seconds(change.worth_s or 0.0) for change in shown),
-    )
+        page.say(f"and {len(rows) - _ROWS} more, in --json")
 
 
 def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = table_of("plan", *PREDICTED)
+    table = Table("plan", *PREDICTED)
     for name, row in rows.items():
         table.add_row(name, *prediction_cells(row))
     return table
 
 
 def show_what_if(answer: WhatIf) -> None:
-    out = console()
+    page = Page()
     after = answer.after
-    out.print(
-        f"[bold]{after.model}[/] on {after.cluster}, {after.devices} devices, batch {after.batch}, if "
-        f"{', '.join(answer.changes)}",
-        highlight=False,
-    )
-    rows = {"as it is": answer.before, "kept": answer.kept, "planned again": after.predicted}
-    out.print(_predictions({name: row for name, row in rows.items() if row is not None}))
+    where = f" on {after.cluster}, {after.devices} devices, batch {after.batch}, if {', '.join(answer.changes)}"
+    page.say((after.model, "bold"), where)
+    told = {"as it is": answer.before, "kept": answer.kept, "planned again": after.predicted}
+    rows = {name: row for name, row in told.items() if row is not None}
+    page.say(_steps(rows))
     if answer.kept is None:
-        out.print(f"The slicings cannot be kept: {answer.reason}.", highlight=False)
+        page.say(f"The slicings cannot be kept: {answer.reason}.")
     elif not answer.comparison.changes:
-        out.print("Every layer stays as it is.", highlight=False)
-        return
-    _show_changes(answer.comparison, "kept" if answer.kept else "as it is", "planned again")
+        page.say("Every layer stays as it is.")
+    page.show(_predictions(rows))
+    if answer.kept is None or answer.comparison.changes:
+        _show_changes(page, answer.comparison, "kept" if answer.kept else "as it is", "planned again")

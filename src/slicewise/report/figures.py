@@ -1,10 +1,12 @@
 """Pictures of plans, by matplotlib (`pip install slicewise[figures]`)."""
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import RequestError
 from slicewise.plans import Plan
+from slicewise.saving import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,12 +47,15 @@ def draw_plan(plan: Plan, path: Path) -> None:
     figure.suptitle(f"{plan.model} on {plan.cluster}: {plan.devices} devices, batch {plan.batch}", fontsize=12)
     _draw_slicings(plan, top)
     _draw_strategies(plan, bottom)
+    drawn = io.BytesIO()
+    kind = path.suffix.removeprefix(".") or "png"
     try:
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
     except ValueError as error:
         raise RequestError(f"cannot draw {path}: {error}") from error
     finally:
         pyplot.close(figure)
+    write_file(path, drawn.getvalue())
 
 
 def _draw_slicings(plan: Plan, axes: "Axes") -> None:

@@ -6,24 +6,25 @@ import numpy as np
 
 from slicewise.fitting.fit import Fit, Fitted
 from slicewise.fitting.runs import Run
-from slicewise.report.tables import console, table_of
+from slicewise.report.page import Page, Prose
+from slicewise.report.tables import Table
 from slicewise.units import amount, seconds
 
 
 def show_fit(learned: Fit, runs: Sequence[Run]) -> None:
-    table = table_of("parameter", "preset", "fitted", "+-", "runs")
+    measured = np.array([run.iteration_s for run in runs])
+    accuracy = 1 - np.abs(np.array(learned.projected_s) - measured) / measured
+    page = Page()
+    page.say(
+        f"The fitted runs are projected with {accuracy.mean():.0%} accuracy on average, {accuracy.min():.0%} at worst; "
+        f"projections carry +-{learned.margin:.0%}."
+    )
+    table = Table("parameter", "preset", "fitted", "+-", "runs")
     for item in learned.parameters:
         fitted = (_spelled(item, item.value), f"{item.deviation:.0%}") if item.runs else ("-", "-")
         table.add_row(item.name, _spelled(item, item.preset), *fitted, str(item.runs))
-    table.columns[0].justify = "left"
-    measured = np.array([run.iteration_s for run in runs])
-    accuracy = 1 - np.abs(np.array(learned.projected_s) - measured) / measured
-    table.caption = (
-        f"runs: how many of the {len(runs)} speak about it; without any the preset stays. +-: one standard deviation\n"
-        f"the fitted runs are projected with {accuracy.mean():.0%} accuracy on average, {accuracy.min():.0%} at worst; "
-        f"projections carry +-{learned.margin:.0%}"
-    )
-    console().print(table)
+    told = f"runs: how many of the {len(runs)} speak about it; without any the preset stays. +-: one standard deviation"
+    page.show(table, Prose(told, style="dim"))
 
 
 def remarks(learned: Fit, runs: int, source: str, base: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console, Group
-from rich.text import Text
+from rich.console import ConsoleRenderable
 
 from slicewise.cluster.margins import margin_of
-from slicewise.report.tables import table_of
+from slicewise.report.page import Page, Prose, plain_text
+from slicewise.report.tables import Table
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
@@ -15,43 +15,44 @@ from slicewise.units import amount, seconds
 _KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}
 
 
-def wide_console() -> Console:
-    """These tables have many columns; what is not a terminal is as wide as they are."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=190)
-
-
-def show_oracle(table: ProjectionTable) -> None:
-    wide_console().print(_drawn(table), highlight=False)
+def show_oracle(table: ProjectionTable, why: str = "") -> None:
+    """`why`: the verdict in a paragraph, in place of the names of the best."""
+    Page().show(*_drawn(table, why or _best(table)))
 
 
 def oracle_text(table: ProjectionTable) -> str:
-    out = Console(width=190, no_color=True, highlight=False)
-    with out.capture() as captured:
-        out.print(_drawn(table))
-    return captured.get()
+    return plain_text(*_drawn(table, _best(table)))
 
 
-def _drawn(projected: ProjectionTable) -> Group:
+def _drawn(projected: ProjectionTable, answer: str) -> list[ConsoleRenderable]:
     oracle = projected.oracle
     possible = [row for row in projected if row.terms]
     kinds = [kind for kind, name in _KINDS.items() if any(getattr(row.terms, name) for row in possible)]
-    table = table_of(
-        "devices", "strategy", "split", "compute", *kinds, "iteration", "range",
-        *(["epoch"] if oracle.samples else []), "samples/s", "efficiency", "memory",
+    table = Table(
+        "devices", "strategy", "split", "iteration", "range", *(["epoch"] if oracle.samples else []), "samples/s",
+        "efficiency", "memory", "compute", *kinds, keys=2,
     )  # fmt: skip
-    for column in table.columns:
-        column.no_wrap = column.header != "split"
     before = 0
     for row in possible:
         if row.devices != before and before:
             table.add_section()
-        style = "bold" if row.best else None if row.feasible else "dim"
+        style = "bold" if row.best else "" if row.feasible else "dim"
         table.add_row(*_cells(row, kinds, with_epoch=bool(oracle.samples)), style=style)
         before = row.devices
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
     head = f"{oracle.graph.name} on {oracle.cluster.name}, {batch}, engine {oracle.engine.name}"
-    return Group(Text(head, style="bold"), *([table] if possible else []), *map(Text, _notes(projected)))
+    notes = Prose("\n".join(_notes(projected)))
+    return [Prose(head, style="bold"), Prose(answer), *([table] if possible else []), notes]
+
+
+def _best(projected: ProjectionTable) -> str:
+    """`Best: data on 16 devices (120 ms), owt on 64 devices (129 ms).`"""
+    best = [f"{row.strategy} on {counted(row.devices)} ({seconds(row.iteration_s)})" for row in projected if row.best]
+    return f"Best: {', '.join(best)}." if best else "Nothing is possible."
+
+
+def counted(devices: int) -> str:
+    return "1 device" if devices == 1 else f"{devices} devices"
 
 
 def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequence[str]:
@@ -63,14 +64,14 @@ def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequen
         str(row.devices),
         f"{row.strategy} *" if row.best else row.strategy,
         terms.split,
-        seconds(terms.compute_s),
-        *(seconds(wait) if wait else "-" for wait in waits),
         seconds(row.iteration_s),
         f"{seconds(row.low_s)} - {seconds(row.high_s)}",
         *([hours(row.epoch_s or 0.0)] if with_epoch else []),
         f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
         f"{row.efficiency:.0%}",
         memory if row.feasible else f"{memory}, too much",
+        seconds(terms.compute_s),
+        *(seconds(wait) if wait else "-" for wait in waits),
     ]
 
 
@@ -99,16 +100,12 @@ def hours(value_s: float) -> str:
 
 def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
     """The binding ones; what costs less than a twentieth is in the JSON."""
-    out = wide_console()
-    table = table_of("devices", "strategy", "limit", "price")
+    page = Page()
+    page.say("\n", ("what binds", "bold"))
+    for stop in stops:
+        page.say(stop.told)
+    table = Table("devices", "strategy", "limit", "price", keys=2)
     for limit in limits:
         if limit.binds:
             table.add_row(str(limit.devices), limit.strategy, limit.name, limit.told)
-    out.print(Text("what binds", style="bold"))
-    out.print(table if table.row_count else Text("nothing"))
-    for stop in stops:
-        out.print(Text(stop.told), highlight=False)
-
-
-def show_verdict(paragraph: str) -> None:
-    wide_console().print(Text(paragraph))
+    page.show(table if len(table) else Prose("nothing"))

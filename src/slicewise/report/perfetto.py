@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slicewise.saving import write_file
+
 LANES = ("step", "compute", "transfer", "halo", "reduce", "sync")  # from top to bottom
 
 
@@ -56,7 +58,7 @@ def trace_document(events: Iterable[Event], title: str) -> dict[str, Any]:
 
 
 def write_trace(path: Path, events: Iterable[Event], title: str) -> None:
-    path.write_text(json.dumps(trace_document(events, title)))
+    write_file(path, json.dumps(trace_document(events, title)))
 
 
 def _lane(name: str) -> int:

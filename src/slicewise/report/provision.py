@@ -2,51 +2,52 @@
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from slicewise.cluster.margins import margin_of
-from slicewise.report.oracle import hours, wide_console
-from slicewise.report.tables import table_of
+from slicewise.report.oracle import counted, hours
+from slicewise.report.page import Page
+from slicewise.report.tables import Table
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.provision import HOUR_S, Option
 
 
 def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:
-    out = wide_console()
+    page = Page()
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
-    out.print(
-        Text(
-            f"{oracle.graph.name} on {oracle.cluster.name}: {epochs:g} epochs of {oracle.samples:,} samples, {batch}",
-            style="bold",
-        )
-    )
+    asked = f"{epochs:g} epochs of {oracle.samples:,} samples, {batch}"
+    page.say(f"{oracle.graph.name} on {oracle.cluster.name}: {asked}", style="bold")
     if not options:
-        out.print(Text(missed))
+        page.say(missed)
         return
+    cheapest, fastest = options[0], min(options, key=lambda option: option.hours)
+    page.say(f"Cheapest: {_told(cheapest)}. Fastest: {_told(fastest)}.")
     priced = options[0].price is not None
-    table = table_of(
-        "devices", "nodes", "strategy", "split", "batch", "time", "range", "node-hours", "device-hours",
-        *(["cost"] if priced else []), "efficiency",
+    table = Table(
+        "devices", "strategy", "time", "range", *(["cost"] if priced else []), "node-hours", "device-hours", "nodes",
+        "efficiency", "batch", "split", keys=2,
     )  # fmt: skip
     for option in options:
         row = option.row
         table.add_row(
             str(row.devices),
-            str(option.nodes),
             row.strategy,
-            row.terms.split if row.terms else "",
-            str(row.batch),
             hours(option.hours * HOUR_S),
             f"{hours(option.low_hours * HOUR_S)} - {hours(option.high_hours * HOUR_S)}",
+            *([f"{option.cost:,.2f}"] if option.cost is not None else []),
             f"{option.node_hours:,.1f}",
             f"{option.device_hours:,.1f}",
-            *([f"{option.cost:,.2f}"] if option.cost is not None else []),
+            str(option.nodes),
             f"{row.efficiency:.0%}",
+            str(row.batch),
+            row.terms.split if row.terms else "",
         )
-    out.print(table)
-    out.print(
-        Text(
-            f"cheapest first; no option is both slower and dearer than another. Range: "
-            f"{margin_of(oracle.cluster)[1]}; hours and cost vary alike"
-        )
+    page.show(table)
+    page.say(
+        f"cheapest first; no option is both slower and dearer than another. Range: "
+        f"{margin_of(oracle.cluster)[1]}; hours and cost vary alike"
     )
+
+
+def _told(option: Option) -> str:
+    """`16 devices (data) in 7 h 29 min, 119.7 device-hours`."""
+    told = f"{counted(option.row.devices)} ({option.row.strategy}) in {hours(option.hours * HOUR_S)}"
+    return f"{told}, {option.device_hours:,.1f} device-hours"

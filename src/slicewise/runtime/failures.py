@@ -17,8 +17,9 @@ def report_failure(message: str) -> bool:
     """
     path = os.environ.get(FAILURE_FILE)
     if path:
-        Path(path).write_text(message)
-        return False
+        with suppress(OSError):  # no room for it: say so here
+            Path(path).write_text(message)
+            return False
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_initialized():
         with suppress(Exception):  # the store may have gone with its rank

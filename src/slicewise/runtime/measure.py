@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,7 @@ def alternate(
 def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
     """Medians of one contender; the rank that takes longest sets the pace."""
     totals = slowest([step.total_s for step in steps])
+    losses = [contender.loss_scale * loss for loss in _sum_over_ranks([step.loss for step in steps])]
     return {
         "iteration_s": {
             "median": statistics.median(totals),
@@ -103,8 +105,14 @@ def whole_steps(contender: Contender, steps: list[StepTime]) -> dict[str, Any]:
             "p90": float(np.percentile(totals, 90)),
         },
         "update_s": statistics.median(slowest([step.update_s for step in steps])),
-        "losses": [contender.loss_scale * loss for loss in _sum_over_ranks([step.loss for step in steps])],
+        "losses": losses,
+        "first_nan_step": first_nan_step(losses),
     }
+
+
+def first_nan_step(losses: Sequence[float]) -> int | None:
+    """The first, counted from 0, whose loss is NaN or infinite."""
+    return next((step for step, loss in enumerate(losses) if not isfinite(loss)), None)
 
 
 def summary(contender: Contender, steps: list[StepTime], data_s: list[float]) -> dict[str, Any]:

@@ -77,11 +77,12 @@ def check_numerics(
             parts = [samples.part(number, count) for number in range(count)]
             expected = torch.stack([F.cross_entropy(reference(part.inputs), part.targets) for part in parts]).mean()
         expected.backward()
-        errors = {"loss": _difference(total, expected.detach()) / abs(expected.item())}
+        errors = {"loss": _relative(_difference(total, expected.detach()), abs(expected.item()))}
         wanted = {name: parameter.grad for name, parameter in reference.named_parameters()}
-        largest = max(float(gradient.abs().max()) for gradient in wanted.values() if gradient is not None)
+        sizes = [float(gradient.abs().max()) for gradient in wanted.values() if gradient is not None]
+        largest = max(filter(isfinite, sizes), default=0.0)
         for name, gradient in wanted.items():
-            errors[name] = _difference(gradients[name], gradient) / largest
+            errors[name] = _relative(_difference(gradients[name], gradient), largest)
         worst = max(errors, key=lambda name: errors[name])
         result[0] = Check(
             passed=errors[worst] <= TOLERANCE,
@@ -147,6 +148,13 @@ def _difference(given: torch.Tensor | None, wanted: torch.Tensor | None) -> floa
         return 0.0 if given is wanted else inf
     worst = float((given - wanted).abs().max())
     return worst if isfinite(worst) else inf
+
+
+def _relative(difference: float, size: float) -> float:
+    """NaN is neither above nor below any tolerance: what is not finite counts as infinitely far off."""
+    if difference == 0:
+        return 0.0
+    return difference / size if size > 0 and isfinite(size) else inf
 
 
 def _whole(gradient: torch.Tensor | None) -> torch.Tensor | None:

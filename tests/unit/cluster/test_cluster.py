@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from slicewise.cluster.cluster import Link, load_cluster, parse_cluster, preset_names
+from slicewise.cluster.cluster import Link, load_cluster, local_path, parse_cluster, preset_names
 from slicewise.errors import ClusterError, RequestError, UnknownName
 from tests.builders import machine
 
@@ -169,6 +169,23 @@ def test_this_machine_must_be_calibrated_first(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "local.toml").write_text(MINE.replace("size = 4", "size = -4"))
     with pytest.raises(ClusterError, match=rf"{tmp_path}/local.toml: tiers\[0\]: size must be a positive number"):
         load_cluster("local")
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({}, "/home/me/.cache/slicewise"),
+        ({"XDG_CACHE_HOME": "/caches"}, "/caches/slicewise"),
+        ({"XDG_CACHE_HOME": "caches"}, "/home/me/.cache/slicewise"),  # XDG: a relative path is to be ignored
+        ({"XDG_CACHE_HOME": "/caches", "SLICEWISE_CACHE": "mine"}, "mine"),
+    ],
+)
+def test_what_was_measured_is_kept_where_caches_are(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str
+) -> None:
+    for name, value in {"HOME": "/home/me", "XDG_CACHE_HOME": "", "SLICEWISE_CACHE": "", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert local_path() == Path(folder) / "local.toml"
 
 
 @pytest.mark.parametrize(

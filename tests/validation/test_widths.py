@@ -1,0 +1,176 @@
+"""What every command shows to people, at any width."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from rich.console import ConsoleRenderable
+
+from slicewise.cli.main import main
+from slicewise.report.measured import show_run
+from slicewise.report.page import Page, plain_text
+from tests.machines import write_cores
+
+UNIT = r" h \d+ min| (?:[mun]?s|min|[kMGT]?(?:B|FLOP)(?:/s)?)\b|x\b|%"
+NUMBER = re.compile(rf"(?<![\w.,@#/^])[+-]?\d[\d.,]*(?:e[+-]\d+)?(?:{UNIT})?")
+P100 = ("--cluster", "p100-4x4", "--batch", "512")
+ABCI = ("resnet50", "--cluster", "abci-v100", "--batch-per-device", "32")
+ORACLE = ("oracle", *ABCI, "--devices", "16,128", "--dataset", "imagenet")
+RUNS = "model,strategy,devices,batch,iteration_s\nalexnet,data,8,512,0.09\nalexnet,data,16,1024,0.095\n"
+COMMANDS = {
+    "plan": ("plan", "alexnet", *P100),
+    "pareto": ("plan", "lenet5", *P100, "--pareto"),
+    "pipeline": ("plan", "alexnet", *P100, "--strategy", "pipeline", "--devices", "4"),
+    "explain": ("explain", "PLAN"),
+    "explain a layer": ("explain", "PLAN", "--layer", "classifier.1"),
+    "explain two plans": ("explain", "PLAN", "DATA"),
+    "explain what if": ("explain", "PLAN", "--what-if", "inter.bandwidth=4x"),
+    "oracle": (*ORACLE, "--best", "--limits"),
+    "provision": ("provision", *ABCI, "--dataset", "imagenet", "--epochs", "90", "--price", "2.5"),
+    "calibrate": ("calibrate", "--from", "RUNS"),
+    "diagnose": ("diagnose", "lenet5", "--strategy", "data", "--cluster", "PAIR", "--batch", "64", "--measured", "CSV"),
+    "cluster list": ("cluster", "list"),
+    "cluster show": ("cluster", "show", "abci-v100"),
+}
+RAN: dict[str, Any] = {
+    "model": "alexnet", "devices": 2, "batch": 16, "dtype": "fp32", "optimizer": "sgd", "first_nan_step": None,
+    "check": {
+        "note": "float64, dropout off", "gradients": 16, "passed": True, "max_relative_error": 4.5e-16,
+        "worst": "classifier.6.weight", "tolerance": 1e-9,
+    },
+    "predicted": {
+        "compute_s": 1.06, "transfer_s": 0.009, "iteration_s": 1.12, "peak_memory_bytes": 291e6,
+        "bytes_moved": 21_589_504, "bytes_by_tier": {"inter": 21_589_504, "intra": 1_024},
+    },
+    "iteration_s": {"median": 1.4}, "compute_s": 1.34, "transfer_s": 0.0251, "halo_s": 0.0, "reduce_s": 0.0,
+    "sync_s": 0.0136, "update_s": 0.0227, "bytes_moved": 21_589_504, "losses": [2.3, 2.2],
+    "bytes_by_tier": {"inter": 21_589_504, "intra": 1_024}, "collectives": {"all_gather": 3, "all_reduce": 1},
+    "peak_memory_bytes": [282e6, 280e6], "data_s": 0.0034,
+    "ddp": {
+        "iteration_s": {"median": 1.99}, "bytes_moved": 489_000_000,
+        "speedup": {"median": 1.44, "low": 1.32, "high": 1.55, "pairs": 4},
+    },
+}  # fmt: skip
+
+Shown = Callable[[str], list[ConsoleRenderable]]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """What a command puts on the page."""
+    folder = tmp_path_factory.mktemp("widths")
+    files = {name: folder / file for name, file in (("PLAN", "plan.json"), ("DATA", "data.json"), ("CSV", "steps.csv"))}
+    files |= {"RUNS": folder / "runs.csv", "PAIR": write_cores(folder / "pair.toml")}
+    files["RUNS"].write_text(RUNS)
+    files["CSV"].write_text("iteration_s\n" + "0.031\n" * 30)
+    for name, strategy in (("PLAN", "layerwise"), ("DATA", "data")):
+        assert main(["plan", "alexnet", *P100, "--strategy", strategy, "-o", str(files[name])]) == 0
+
+    @cache
+    def run(name: str) -> list[ConsoleRenderable]:
+        items: list[ConsoleRenderable] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Page, "show", lambda _, *more: items.extend(more))
+            if name == "run":
+                show_run(RAN)
+            else:
+                assert main([str(files.get(word, word)) for word in COMMANDS[name]]) in (0, 1)
+        return items
+
+    return run
+
+
+def _numbers(text: str) -> Counter[str]:
+    return Counter(found for line in text.splitlines() for found in NUMBER.findall(line))
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "run"])
+def test_no_width_cuts_or_drops_a_number(shown: Shown, name: str) -> None:
+    items = shown(name)
+    wide = _numbers(plain_text(*items, width=5000))
+    assert len(wide) > 5
+    for width in range(40, 201, 1 if name in ("plan", "oracle") else 9):
+        text = plain_text(*items, width=width)
+        narrow = _numbers(text)
+        assert narrow.keys() == wide.keys(), width
+        assert all(narrow[number] >= count for number, count in wide.items()), width
+        assert all(len(line) <= width for line in text.splitlines() if " " in line)  # the path of a file is left whole
+
+
+def _headers(items: list[ConsoleRenderable], width: int) -> list[str]:
+    """The line above each rule."""
+    lines = plain_text(*items, width=width).splitlines()
+    return [" ".join(lines[number - 1].split()) for number, line in enumerate(lines) if line.startswith("──")]
+
+
+def test_columns_that_do_not_fit_go_below_in_plan(shown: Shown) -> None:
+    items = shown("plan")
+    assert _headers(items, 120) == [
+        "layers kind slicing compute communication bytes sent",
+        "strategy step samples/s compute transfer halo reduce sync bytes memory speed-up",
+    ]
+    assert _headers(items, 100) == [
+        "layers kind slicing compute communication sent",
+        "strategy step samples/s compute transfer halo reduce sync bytes memory",
+        "strategy speed-up",
+    ]
+    assert _headers(items, 80) == [
+        "layers kind slicing compute",
+        "layers communication bytes sent",
+        "strategy step samples/s compute transfer halo reduce sync",
+        "strategy bytes memory speed-up",
+    ]
+
+
+def test_columns_that_do_not_fit_go_below_in_oracle(shown: Shown) -> None:
+    items = shown("oracle")[:4]
+    first = "devices strategy split iteration range epoch"
+    assert _headers(items, 200) == [f"{first} samples/s efficiency memory compute gradient layerwise halo p2p"]
+    assert _headers(items, 120) == [
+        f"{first} samples/s efficiency",
+        "devices strategy memory compute gradient layerwise halo p2p",
+    ]
+    assert _headers(items, 100) == [
+        f"{first} samples/s",
+        "devices strategy efficiency memory compute gradient layerwise halo p2p",
+    ]
+    assert _headers(items, 80) == [
+        "devices strategy split iteration range",
+        "devices strategy epoch samples/s efficiency memory",
+        "devices strategy compute gradient layerwise halo p2p",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("plan", "A step takes "),
+        ("oracle", "Use data (N128) on 128 devices"),
+        ("provision", "Cheapest: 1 device (serial) in "),
+        ("explain two plans", "A step takes "),
+        ("explain what if", "A step takes "),
+        ("diagnose", "wrong cost model: "),
+        ("calibrate", "The fitted runs are projected with "),
+        ("run", "check (float64, dropout off): loss and all 16 gradients equal to one device"),
+    ],
+)
+def test_the_answer_comes_before_the_tables(shown: Shown, name: str, answer: str) -> None:
+    text = plain_text(*shown(name), width=200)
+    assert -1 < text.find(answer) < text.find("──")
+
+
+def test_the_width_is_the_terminals_or_what_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    assert Page().width == 90
+    monkeypatch.setenv("COLUMNS", "12")
+    assert Page().width == 40
+    monkeypatch.delenv("COLUMNS")
+    assert Page().width == 200  # not a terminal: nobody's lines are cut
+
+
+def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    show_run(RAN | {"model": "[red]/net.py:make"})
+    assert "[red]/net.py:make on 2 ranks" in capsys.readouterr().out
