@@ -85,12 +85,23 @@ class Layer:
         return bool(self.options.get("differentiable", True))
 
     @property
+    def chunk(self) -> int | None:
+        """Samples that share the statistics of a local batch norm, as DDP cuts the batch; None where all do."""
+        ranks = self.options.get("ranks")
+        return None if ranks is None else -(-self.shape[self.dims.index(Dim.N)] // int(ranks))
+
+    @property
     def statistics_shape(self) -> tuple[int, ...]:
-        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels."""
-        return tuple(
-            1 if letter in self.statistics else self.groups if letter == Dim.F and self.groups > 1 else size
-            for letter, size in zip(self.dims, self.shape, strict=True)
-        )
+        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels or chunk."""
+
+        def extent(letter: str, size: int) -> int:
+            if letter in self.statistics:
+                return 1
+            if letter == Dim.F and self.groups > 1:
+                return self.groups
+            return -(-size // self.chunk) if letter == Dim.N and self.chunk else size
+
+        return tuple(extent(letter, size) for letter, size in zip(self.dims, self.shape, strict=True))
 
     @property
     def factor(self) -> tuple[str, tuple[int, ...]]:

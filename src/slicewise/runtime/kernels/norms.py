@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slicewise.errors import PlanError
+from slicewise.graph.chunks import refusal, sizes
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts, statistics_axes
@@ -51,16 +53,20 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
     batch_norm = operator_name(layer) == "batch_norm"
     in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
     call, values = caller(layer), bound(layer, slicing, context)
-    statistics = _statistics(layer, slicing, axes, context) if axes else None
+    refused = refusal(layer)
+    statistics = _statistics(layer, slicing, axes, context)
+    alone = len(statistics.counts) == len(statistics.totals) == 1
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = values(inputs)
         mean, variance = given["running_mean"], given["running_var"]
         training = (context.training() and in_training) or mean is None or not batch_norm
         tracks = training and mean is not None and not context.now.again
+        if context.training() and refused:
+            raise PlanError(refused)
         if tracks:
             _count_batch(arguments, context)
-        if statistics is None or not training:
+        if alone or not training:
             if training and mean is not None and not tracks:
                 given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
             return call({**given, "training" if batch_norm else "use_input_stats": training})
@@ -70,10 +76,10 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
             x = x.reshape(1, -1, *x.shape[2:])
             weight, bias = (None if w is None else w.repeat(samples) for w in (weight, bias))
         y, batch_mean, batch_variance = shared_norm(x, weight, bias, given["eps"], statistics)
-        if tracks:
-            count = statistics.count
-            mean.lerp_(batch_mean, given["momentum"])
-            variance.lerp_(batch_variance * (count / max(count - 1, 1)), given["momentum"])
+        if tracks:  # those of the first chunk, as DDP keeps them
+            count = statistics.totals[0]
+            mean.lerp_(batch_mean[0], given["momentum"])
+            variance.lerp_(batch_variance[0] * (count / max(count - 1, 1)), given["momentum"])
         return y.view(given["input"].shape)
 
     return kernel
@@ -86,10 +92,14 @@ def _statistics(layer: Layer, slicing: Slicing, axes: tuple[int, ...], context: 
     counts = (stop - start)[:, dims].prod(axis=1)
     if layer.groups > 1:
         counts = counts * (layer.shape[layer.dims.index(Dim.F)] // layer.groups)
+    first = layer.dims.index(Dim.N)
+    chunks = sizes(layer, int(start[groups.rank, first]), int(stop[groups.rank, first])) if layer.chunk else ()
     return SharedStatistics(
         layer=layer.name,
-        group=groups.of(axes),
-        counts=tuple(int(counts[rank]) for rank in groups.members(axes)),
+        group=groups.of(axes) if axes else None,
+        # members of a group differ in space, if at all, where there are chunks: they hold the same samples
+        counts=tuple(tuple(int(counts[rank]) * size for size in chunks or (1,)) for rank in groups.members(axes)),
+        chunks=chunks,
     )
 
 
