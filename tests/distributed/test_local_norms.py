@@ -24,7 +24,7 @@ from slicewise.partition.legal import legal_slicings
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
 from tests.builders import machine
-from tests.distributed.by_chunk import by_chunk
+from tests.by_chunk import by_chunk
 from tests.distributed.comparing import CUBES, Truth, compare, random_slicings, whole
 from tests.distributed.world import World
 

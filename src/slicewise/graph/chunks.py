@@ -37,7 +37,8 @@ def sizes(layer: Layer, start: int, stop: int) -> tuple[int, ...]:
 
 def refusal(layer: Layer) -> str | None:
     """Why a local batch norm cannot be trained with its batch, which DDP could not either; None if it can."""
-    if layer.chunk is None or not layer.options.get("arguments", {}).get("training", True):
+    frozen = not layer.options.get("arguments", {}).get("training", True)
+    if layer.chunk is None or frozen or layer.options["ranks"] == 1:
         return None
     batch, ranks = layer.shape[layer.dims.index(Dim.N)], layer.options["ranks"]
     if batch < ranks:
