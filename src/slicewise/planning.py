@@ -14,6 +14,7 @@ from slicewise.cost.registry import model_named
 from slicewise.cost.schedules import StageCost
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import InfeasibleError, MemoryLimitError, PlanError, RequestError, SlicewiseError, UnknownName
+from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
@@ -333,7 +334,7 @@ def _plan(model: CostModel, **fields: Any) -> Plan:
         input_shape=graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in cluster.mesh.axes},
         kinds={layer.name: layer.kind.value for layer in graph},
-        graph=graph.with_exact_statistics(),
+        graph=with_exact_statistics(graph),
         machine=cluster,
         **fields,
     )

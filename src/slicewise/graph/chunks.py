@@ -4,6 +4,7 @@ Chunks are torch.chunk's: 29 samples on 4 ranks are 8, 8, 8 and 5. They follow f
 slicing of the norm gives the same numbers.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
@@ -19,7 +20,7 @@ def with_local_statistics(graph: LayerGraph, ranks: int) -> LayerGraph:
     def local(layer: Layer) -> Layer:
         if Dim.N not in layer.statistics and layer.chunk is None:
             return layer
-        space = "".join(letter for letter in layer.dims if letter in layer.statistics - {Dim.N})
+        space = _spelled(layer, layer.statistics - {Dim.N})
         made = replace(layer, options={**layer.options, "statistics": space, "ranks": ranks})
         reason = refusal(made)
         if reason:
@@ -27,6 +28,22 @@ def with_local_statistics(graph: LayerGraph, ranks: int) -> LayerGraph:
         return made
 
     return LayerGraph(name=graph.name, layers=tuple(local(layer) for layer in graph))
+
+
+def with_exact_statistics(graph: LayerGraph) -> LayerGraph:
+    """As captured, whatever `with_local_statistics` made of it."""
+
+    def exact(layer: Layer) -> Layer:
+        if layer.chunk is None:
+            return layer
+        options = {name: value for name, value in layer.options.items() if name != "ranks"}
+        return replace(layer, options={**options, "statistics": _spelled(layer, layer.statistics | {Dim.N})})
+
+    return LayerGraph(name=graph.name, layers=tuple(exact(layer) for layer in graph))
+
+
+def _spelled(layer: Layer, dims: Collection[Dim]) -> str:
+    return "".join(letter for letter in layer.dims if letter in dims)
 
 
 def sizes(layer: Layer, start: int, stop: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ Ranks merge (count, mean, M2) by Chan's formula: sums of squares would lose ever
 layout, so only means and M2 travel: one gather forward, one all-reduce of two sums backward, for all chunks at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,6 @@ class SharedStatistics:
 
     def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all members, from this one's."""
-        if len(self.counts) == 1:
-            return mean, variance
         mine = torch.stack([mean, variance])
         with span("reduce", self.layer):
             parts = all_gather(mine, len(self.counts), self.group).view(len(self.counts), *mine.shape)
@@ -39,8 +38,6 @@ class SharedStatistics:
 
     def summed(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """Two sums, reduced over all members in one message."""
-        if len(self.counts) == 1:
-            return first, second
         both = torch.stack([first, second])
         with span("reduce", self.layer):
             all_reduce(both, self.group)
@@ -87,7 +84,7 @@ class _SharedNorm(torch.autograd.Function):
         # statistics of narrow types are taken, sent and kept in fp32, as torch's own batch norm has them
         exact = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
         own = [torch.batch_norm_update_stats(part, None, None, 0.0) for part in statistics.split(exact)]
-        mean, variance = statistics.merged(*map(torch.stack, zip(*own, strict=True)))
+        mean, variance = statistics.merged(*map(_rows, zip(*own, strict=True)))
         ctx.save_for_backward(x, weight, mean, torch.rsqrt(variance + eps))
         ctx.statistics, ctx.has_bias, ctx.eps = statistics, bias is not None, eps
         ctx.mark_non_differentiable(mean, variance)
@@ -116,7 +113,7 @@ class _SharedNorm(torch.autograd.Function):
                 statistics.split(dy), statistics.split(x), mean, scale, strict=True
             )
         ]
-        d_weight, d_bias = map(torch.stack, zip(*own, strict=True))
+        d_weight, d_bias = map(_rows, zip(*own, strict=True))
         total, along = statistics.summed(d_bias, d_weight)
         totals = statistics.totals
         count = totals[0] if len(set(totals)) == 1 else mean.new_tensor(totals).unsqueeze_(1)
@@ -127,8 +124,17 @@ class _SharedNorm(torch.autograd.Function):
         dx = torch.addcmul(constant, x, from_x).addcmul_(dy, from_dy)
         return (
             dx,
-            None if weight is None else d_weight.sum(0),
-            d_bias.sum(0) if ctx.has_bias else None,
+            None if weight is None else _sum(d_weight),
+            _sum(d_bias) if ctx.has_bias else None,
             None,
             None,
         )
+
+
+# most norms have one chunk: no kernel to stack it, none to sum it
+def _rows(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(list(parts))
+
+
+def _sum(rows: Tensor) -> Tensor:
+    return rows[0] if len(rows) == 1 else rows.sum(0)

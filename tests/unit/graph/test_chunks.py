@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slicewise.errors import PlanError
-from slicewise.graph.chunks import sizes, with_local_statistics
+from slicewise.graph.chunks import sizes, with_exact_statistics, with_local_statistics
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -41,6 +41,12 @@ def test_chunks_follow_the_batch_and_the_ranks() -> None:
     graph = with_local_statistics(_graph(32, 6), 4)
     assert _norm(graph.with_batch(12)).chunk == 3
     assert _norm(with_local_statistics(graph, 8)).chunk == 4
+
+
+def test_exact_statistics_are_found_again() -> None:
+    for space in ((), (6,), (6, 5, 4)):
+        graph = _graph(8, *space)
+        assert with_exact_statistics(with_local_statistics(graph, 4)) == graph
 
 
 def test_instance_norms_are_not_concerned() -> None:

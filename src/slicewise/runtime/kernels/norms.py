@@ -53,9 +53,8 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
     batch_norm = operator_name(layer) == "batch_norm"
     in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
     call, values = caller(layer), bound(layer, slicing, context)
-    refused = refusal(layer)
-    statistics = _statistics(layer, slicing, axes, context)
-    alone = len(statistics.counts) == len(statistics.totals) == 1
+    refused, chunks = refusal(layer), _chunks(layer, slicing, context)
+    statistics = _statistics(layer, slicing, axes, context) if axes else None
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = values(inputs)
@@ -66,10 +65,11 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
             raise PlanError(refused)
         if tracks:
             _count_batch(arguments, context)
-        if alone or not training:
+        if statistics is None or not training:
             if training and mean is not None and not tracks:
                 given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
-            return call({**given, "training" if batch_norm else "use_input_stats": training})
+            given["training" if batch_norm else "use_input_stats"] = training
+            return chunk_by_chunk(given) if training and len(chunks) > 1 else call(given)
         x, weight, bias = given["input"], given["weight"], given["bias"]
         if not batch_norm:  # each sample has channels of its own
             samples = len(x)
@@ -82,6 +82,12 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
             variance.lerp_(batch_variance[0] * (count / max(count - 1, 1)), given["momentum"])
         return y.view(given["input"].shape)
 
+    def chunk_by_chunk(given: dict[str, Any]) -> Tensor:
+        """Running statistics are those of the first."""
+        first, *others = given["input"].split(chunks)
+        untracked = {**given, "running_mean": None, "running_var": None}
+        return torch.cat([call(given | {"input": first}), *(call(untracked | {"input": part}) for part in others)])
+
     return kernel
 
 
@@ -92,15 +98,21 @@ def _statistics(layer: Layer, slicing: Slicing, axes: tuple[int, ...], context: 
     counts = (stop - start)[:, dims].prod(axis=1)
     if layer.groups > 1:
         counts = counts * (layer.shape[layer.dims.index(Dim.F)] // layer.groups)
-    first = layer.dims.index(Dim.N)
-    chunks = sizes(layer, int(start[groups.rank, first]), int(stop[groups.rank, first])) if layer.chunk else ()
+    chunks = _chunks(layer, slicing, context)
     return SharedStatistics(
         layer=layer.name,
-        group=groups.of(axes) if axes else None,
-        # members of a group differ in space, if at all, where there are chunks: they hold the same samples
+        group=groups.of(axes),
+        # where there are chunks, members of a group differ in space alone and hold the same samples
         counts=tuple(tuple(int(counts[rank]) * size for size in chunks or (1,)) for rank in groups.members(axes)),
         chunks=chunks,
     )
+
+
+def _chunks(layer: Layer, slicing: Slicing, context: Context) -> tuple[int, ...]:
+    """This rank's samples, chunk by chunk; none where all share statistics."""
+    if layer.chunk is None:
+        return ()
+    return sizes(layer, *context.output_box(layer, slicing)[layer.dims.index(Dim.N)])
 
 
 def _spread(layer: Layer) -> Callable[[Tensor | None], Tensor | None]:
