@@ -86,7 +86,7 @@ class Layer:
 
     @property
     def chunk(self) -> int | None:
-        """Samples that share the statistics of a local batch norm, as DDP cuts the batch; None where all do."""
+        """Samples that share the statistics of a local batch norm, as DDP cuts the batch; None for all other layers."""
         ranks = self.options.get("ranks")
         return None if ranks is None else -(-self.shape[self.dims.index(Dim.N)] // int(ranks))
 
