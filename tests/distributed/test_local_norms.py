@@ -1,7 +1,7 @@
 """`--batchnorm local` is what DDP computes, however the norms are sliced."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
-from slicewise.errors import PlanError
+from slicewise.errors import PlanError, RequestError
 from slicewise.graph.capture import capture
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
@@ -140,11 +140,11 @@ def _trained_beside_ddp() -> dict[str, float]:
     return found
 
 
-def _train(net: nn.Module) -> list[float]:
+def _train(net: nn.Module, batches: Sequence[int] = (16, 16, 16, 8)) -> list[float]:
     """Losses of all ranks' samples; in the end of an evaluation, by running statistics."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     losses = []
-    for step, samples in enumerate((16, 16, 16, 8)):
+    for step, samples in enumerate(batches):
         x, target = _mine(samples, step)
         loss = F.cross_entropy(net(x), target)
         loss.backward()
@@ -168,6 +168,35 @@ def _mean(loss: Tensor) -> float:
     mean = loss.detach().clone()
     dist.all_reduce(mean)
     return float(mean) / dist.get_world_size()
+
+
+def test_ranks_may_pass_the_chunks_of_an_uneven_batch(quartet: World) -> None:
+    """As a last batch under DDP; where samples are sliced otherwise, chunks would be cut."""
+    found, refused = quartet.run(_uneven_beside_ddp)
+    assert set(found) == {"data", "spatial", "filter", "channel"}
+    assert {name: difference for name, difference in found.items() if not difference < TOLERANCE} == {}
+    assert "cannot slice N=13 into 2: chunks of 4 samples share local statistics" in refused["data+filter"]
+    assert "local batch norms take in data-parallel plans, or as chunks of (4, 4, 4, 4)" in refused["filter"]
+
+
+def _uneven_beside_ddp() -> tuple[dict[str, float], dict[str, str]]:
+    ranks = dist.get_world_size()
+    ddp = nn.parallel.DistributedDataParallel(_network())
+    wanted = _train(ddp, (16, 13, 16))
+    graph = _graph(16, ranks)
+    plans = _plans(graph, ranks)
+    found = {}
+    for name in ("data", "spatial", "filter", "channel"):
+        net = SlicedModule(_network(), graph, plans[name], machine(ranks).mesh)
+        found[name] = max(abs(one - other) for one, other in zip(_train(net, (16, 13, 16)), wanted, strict=True))
+    refused = {}
+    other_counts = _mine(20, 0)[0][: 3 + 2 * (dist.get_rank() % 2)]  # 3, 5, 3, 5
+    for name, samples in (("data+filter", _mine(13, 0)[0]), ("filter", other_counts)):
+        net = SlicedModule(_network(), graph, plans[name], machine(ranks).mesh)
+        with pytest.raises(RequestError) as error:
+            net(samples)
+        refused[name] = str(error.value)
+    return found, refused
 
 
 def test_an_uneven_batch_goes_in_the_chunks_that_ddp_would_get(quartet: World) -> None:

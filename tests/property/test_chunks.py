@@ -1,13 +1,13 @@
 """Slicings of local batch norms never cut a chunk, and their bytes are the chunks' own."""
 
-from itertools import product
+from itertools import accumulate, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.volume import statistics_items
-from slicewise.graph.chunks import sizes, with_local_statistics
+from slicewise.graph.chunks import cut, with_local_statistics
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import layouts, statistics_axes
@@ -26,8 +26,7 @@ def local_norms(draw: st.DrawFn, mesh: Mesh) -> Layer:
 
 
 def chunk_starts(layer: Layer) -> list[int]:
-    lengths = sizes(layer, 0, layer.shape[0])
-    return [sum(lengths[:number]) for number in range(len(lengths))]
+    return list(accumulate(cut(layer.shape[0], layer.chunk or 0)[:-1], initial=0))
 
 
 @settings(max_examples=150)

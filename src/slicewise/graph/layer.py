@@ -76,8 +76,12 @@ class Layer:
 
     @property
     def statistics(self) -> frozenset[Dim]:
-        """Dims that a norm's statistics span."""
-        return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
+        """Dims that a norm's statistics span; none in eval mode, where it uses those it has kept."""
+        return frozenset(Dim(letter) for letter in self.options.get("statistics", "")) if self._trains else frozenset()
+
+    @property
+    def _trains(self) -> bool:
+        return bool(self.options.get("arguments", {}).get("training", True))
 
     @property
     def differentiable(self) -> bool:
@@ -87,7 +91,7 @@ class Layer:
     @property
     def chunk(self) -> int | None:
         """Samples that share the statistics of a local batch norm, as DDP cuts the batch; None for all other layers."""
-        ranks = self.options.get("ranks")
+        ranks = self.options.get("ranks") if self._trains else None
         return None if ranks is None else -(-self.shape[self.dims.index(Dim.N)] // int(ranks))
 
     @property

@@ -167,7 +167,7 @@ def _local_statistics(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Ite
     """Running statistics that each rank takes from its own first chunk -> the axes along which these differ."""
     for layer, names in _statistics(graph):
         axes = tuple(axis for axis, dim in enumerate(slicings[layer.name]) if dim is Dim.N)
-        if axes and layer.chunk is not None:
+        if axes and "ranks" in layer.options:  # a norm in eval mode may train later
             yield from ((name, axes) for name in names)
 
 

@@ -156,7 +156,8 @@ class _Page:
         return self.all_reduce_s(axes, 4 * items) if items else 0.0
 
     def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
-        spanned = layer.options.get("statistics", "")
+        at_rest = layer.options.get("arguments", {}).get("training") is False
+        spanned = "" if at_rest else layer.options.get("statistics", "")
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim in spanned)
         if not axes:
             return 0.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slicewise.errors import PlanError
-from slicewise.graph.chunks import sizes, with_exact_statistics, with_local_statistics
+from slicewise.graph.chunks import cut, with_exact_statistics, with_local_statistics
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -23,13 +23,13 @@ def _graph(batch: int, *space: int, instance: bool = False) -> LayerGraph:
 
 
 @pytest.mark.parametrize(
-    ("batch", "ranks", "cut"),
+    ("batch", "ranks", "chunks"),
     [(32, 4, (8, 8, 8, 8)), (29, 4, (8, 8, 8, 5)), (5, 4, (2, 2, 1)), (7, 1, (7,))],
 )
-def test_chunks_are_those_of_torch_and_so_of_ddp(batch: int, ranks: int, cut: tuple[int, ...]) -> None:
+def test_chunks_are_those_of_torch_and_so_of_ddp(batch: int, ranks: int, chunks: tuple[int, ...]) -> None:
     norm = _norm(with_local_statistics(_graph(batch, 6, 6), ranks))
-    assert sizes(norm, 0, batch) == cut
-    assert norm.statistics_shape == (len(cut), 3, 1, 1)
+    assert cut(batch, norm.chunk or 0) == chunks
+    assert norm.statistics_shape == (len(chunks), 3, 1, 1)
 
 
 def test_statistics_span_the_space_of_a_chunk() -> None:
@@ -66,8 +66,10 @@ def test_a_chunk_of_one_value_is_refused_as_ddp_refuses_it() -> None:
     assert _norm(with_local_statistics(_graph(1), 1)).chunk == 1  # one rank is one device
 
 
-def test_frozen_norms_take_any_batch() -> None:
+def test_a_norm_in_eval_mode_has_no_statistics_and_takes_any_batch() -> None:
     graph = _graph(3, 6, 6)
-    frozen = replace(_norm(graph), options={**_norm(graph).options, "arguments": {"training": False}})
-    layers = tuple(frozen if layer.kind is Kind.NORM else layer for layer in graph)
-    with_local_statistics(replace(graph, layers=layers), 4)
+    resting = replace(_norm(graph), options={**_norm(graph).options, "arguments": {"training": False}})
+    frozen = replace(graph, layers=tuple(resting if layer.kind is Kind.NORM else layer for layer in graph))
+    for made in (frozen, with_local_statistics(frozen, 4)):
+        assert (_norm(made).statistics, _norm(made).chunk) == (frozenset(), None)
+    assert with_exact_statistics(with_local_statistics(frozen, 4)) == frozen

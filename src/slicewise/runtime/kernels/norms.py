@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from slicewise.errors import PlanError
-from slicewise.graph.chunks import refusal, sizes
+from slicewise.graph.chunks import cut, refusal
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts, statistics_axes
@@ -61,7 +61,7 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         mean, variance = given["running_mean"], given["running_var"]
         training = (context.training() and in_training) or mean is None or not batch_norm
         tracks = training and mean is not None and not context.now.again
-        if context.training() and refused:
+        if training and refused:
             raise PlanError(refused)
         if tracks:
             _count_batch(arguments, context)
@@ -112,7 +112,8 @@ def _chunks(layer: Layer, slicing: Slicing, context: Context) -> tuple[int, ...]
     """This rank's samples, chunk by chunk; none where all share statistics."""
     if layer.chunk is None:
         return ()
-    return sizes(layer, *context.output_box(layer, slicing)[layer.dims.index(Dim.N)])
+    start, stop = context.output_box(layer, slicing)[layer.dims.index(Dim.N)]
+    return cut(stop - start, layer.chunk)
 
 
 def _spread(layer: Layer) -> Callable[[Tensor | None], Tensor | None]:
