@@ -21,6 +21,8 @@ from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_slicings
+from slicewise.planning import baseline_plan
+from slicewise.runtime.parallel import sliced
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
 from tests.builders import machine
@@ -228,6 +230,40 @@ def _too_few() -> tuple[str, float]:
         net(x)
     difference = (net.eval()(x).full_tensor() - _network().eval()(x)).detach().abs().max()
     return str(refused.value), float(difference)
+
+
+def test_norms_that_begin_to_train_later_have_ddps_statistics(quartet: World) -> None:
+    found = quartet.run(_thawed)
+    assert {name: difference for name, difference in found.items() if not difference < TOLERANCE} == {}
+
+
+def _thawed() -> dict[str, float]:
+    """Every norm in eval mode for the first step, by plan."""
+    ranks = dist.get_world_size()
+
+    def train(net: nn.Module) -> dict[str, Tensor]:
+        norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+        for training in (False, True, True):
+            for norm in norms:
+                norm.train(training)
+            x, target = _mine(16, 0)
+            F.cross_entropy(net(x), target).backward()
+        return dict(net.state_dict())
+
+    def frozen() -> nn.Module:
+        model = _network()
+        for module in model.modules():
+            module.training = not isinstance(module, nn.BatchNorm2d)
+        return model
+
+    wanted = train(nn.parallel.DistributedDataParallel(frozen()))
+    graph = capture(frozen().float(), torch.zeros(2, 3, 16, 16))
+    found = {}
+    for name in ("data", "spatial", "data+filter"):
+        plan = baseline_plan(graph, machine(ranks), name, batch=16, training=Training(batchnorm="local"))
+        state = train(sliced(frozen(), plan, graph))
+        found[name] = max(float((whole(state[k]) - wanted[f"module.{k}"]).abs().max()) for k in state)
+    return found
 
 
 def test_recomputed_passes_leave_running_statistics_alone(pair: World) -> None:

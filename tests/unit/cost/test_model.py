@@ -13,6 +13,7 @@ from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing, statistics_axes
+from slicewise.validate.recost import recost_terms
 from tests.builders import DEVICE, Net, machine, residual_net
 
 ITEM_BYTES = 4
@@ -97,6 +98,16 @@ def test_a_local_norm_merges_the_statistics_of_the_chunks_it_holds(slicing: Slic
     gather_s = (ranks - 1) * (LATENCY_S + message_bytes / BYTES_PER_S)
     reduce_s = 2 * (ranks - 1) * (LATENCY_S + message_bytes / ranks / BYTES_PER_S)
     assert cost.reduce_s == pytest.approx(gather_s + reduce_s)
+
+
+def test_a_norm_in_eval_mode_merges_nothing() -> None:
+    graph = residual_net()
+    norm = graph["norm0"]
+    resting = replace(norm, options={**norm.options, "arguments": {"training": False}})
+    frozen = replace(graph, layers=tuple(resting if layer is norm else layer for layer in graph))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    assert CostModel(frozen, PAIR).layer_cost(resting, (Dim.N,)).reduce_bytes == 0
+    assert recost_terms(frozen, PAIR, slicings)["reduce_s"] == 0.0 < recost_terms(graph, PAIR, slicings)["reduce_s"]
 
 
 def one_pass_s(model: CostModel, layer: Layer) -> float:
