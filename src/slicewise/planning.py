@@ -14,6 +14,7 @@ from slicewise.cost.registry import model_named
 from slicewise.cost.schedules import StageCost
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import InfeasibleError, MemoryLimitError, PlanError, RequestError, SlicewiseError, UnknownName
+from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
@@ -182,7 +183,8 @@ def pipeline_plan(
     >>> pipeline_plan(load_graph("vgg16"), load_cluster("p100-4x4"), batch=512).pipeline.schedule
     '1f1b'
     """
-    model = _model(graph, cluster, batch, None, "analytic", training)
+    cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
+    model = CostModel(graph.with_batch(batch), cluster, training)
     made = best_pipeline(model, schedule, micro_batches)
     stages = made.pipeline.stage_costs(made.positions)
     layers = model.graph.layers
@@ -267,30 +269,32 @@ def _model(
     machine = machine.with_devices(devices) if devices is not None else machine
     machine.device.flops(training.dtype)  # refuse a dtype that the device does not have
     sized = graph.with_batch(batch) if batch is not None else graph
-    if training.batchnorm == "local":
-        sized = sized.with_local_statistics()
-    return model_named(cost)(sized, machine, training)
+    return model_named(cost)(training.normalised(sized, machine.devices), machine, training)
 
 
 def _remedies(model: CostModel, limit: float, space: Space, pins: Pins) -> str:
     """What would fit, each change by itself."""
     graph, cluster, training = model.graph, model.cluster, model.training
     told = []
-    changes: dict[str, list[tuple[str, CostModel]]] = {
-        "recompute": [("--recompute", CostModel(graph, cluster, replace(training, recompute=True)))],
+    changes: dict[str, list[tuple[str, int, int, Training]]] = {
+        "recompute": [("--recompute", graph.batch, cluster.devices, replace(training, recompute=True))],
         "devices": [
-            (f"--devices {devices}", CostModel(graph, cluster.with_devices(devices), training))
+            (f"--devices {devices}", graph.batch, devices, training)
             for devices in (cluster.devices << power for power in (1, 2, 3, 4))
         ],
         "batch": [
-            (f"--batch {batch}", CostModel(graph.with_batch(batch), cluster, training))
+            (f"--batch {batch}", batch, cluster.devices, training)
             for batch in (graph.batch >> power for power in (1, 2, 3, 4))
-            if batch
         ],
     }
     for tried in changes.values():
-        for option, changed in tried:
-            _, peak = smallest_peak(candidates(changed, space, {}, pins))
+        for option, batch, devices, changed in tried:
+            try:
+                machine, sized = cluster.with_devices(devices), graph.with_batch(batch)
+                other = CostModel(changed.normalised(sized, devices), machine, changed)
+            except RequestError:  # no samples left, or too few for so many devices
+                continue
+            _, peak = smallest_peak(candidates(other, space, {}, pins))
             if peak <= limit:
                 told.append(f"{option} ({amount(peak, 'B')})")
                 break
@@ -330,7 +334,7 @@ def _plan(model: CostModel, **fields: Any) -> Plan:
         input_shape=graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in cluster.mesh.axes},
         kinds={layer.name: layer.kind.value for layer in graph},
-        graph=graph.with_exact_statistics(),
+        graph=with_exact_statistics(graph),
         machine=cluster,
         **fields,
     )

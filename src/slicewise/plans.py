@@ -217,7 +217,8 @@ class Plan:
     def sized(self, graph: LayerGraph) -> LayerGraph:
         """`graph` as this plan trains it: its batch, and its way to normalise."""
         sized = graph.with_batch(self.batch)
-        return sized.with_local_statistics() if self.training.batchnorm == "local" else sized
+        # a stage sees one micro-batch after the other: those are what its batch norms normalise
+        return sized if self.pipeline else self.training.normalised(sized, self.devices)
 
     def check(self, graph: LayerGraph, mesh: Mesh) -> None:
         """Refuse, before any work, a plan that is not for this network and mesh."""

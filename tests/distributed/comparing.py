@@ -122,6 +122,7 @@ def compare(
         outputs, wanted = tuple(result.full_tensor() for result in results), truth.outputs
     gradients = {name: whole(x.grad) for name, x in net.named_parameters() if x.grad is not None}
     assert set(gradients) == set(truth.gradients), "other weights have gradients than on one device"
+    net.state_dict()  # where each rank has the running statistics of its own samples, all take the first's
     held = dict(net.named_buffers())
     state = {name: whole(held[name]) for name in truth.state}
     return _difference([x.detach() for x in outputs], wanted, gradients, truth.gradients, state, truth.state)

@@ -14,6 +14,7 @@ from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.training import Training
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import AlexNet, ResNet, UNet3d
@@ -32,11 +33,20 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "resnet50": (lambda: ResNet(classes=8, width=8), (3, 64, 64)),
     "unet3d": (lambda: UNet3d(width=4), (1, 16, 16, 16)),
 }
+SHORT = {"short resnet": (lambda: ResNet(blocks=(1, 1, 1, 1), classes=8, width=8), (3, 64, 64))}
+
+
+EXACT, LOCAL = Training(), Training(batchnorm="local")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bytes_and_collectives_of_every_strategy_equal_the_prediction(name: str, world: World) -> None:
     _check(name, 4, world)
+
+
+@pytest.mark.parametrize("batch", [8, 11])
+def test_they_do_where_batch_norms_are_local(batch: int, world: World) -> None:
+    _check("short resnet", batch, world, LOCAL)
 
 
 @pytest.mark.long
@@ -45,29 +55,30 @@ def test_they_do_where_every_rank_gets_the_whole_batch(name: str, world: World) 
     _check(name, 3, world)
 
 
-def _check(name: str, batch: int, world: World) -> None:
+def _check(name: str, batch: int, world: World, training: Training = EXACT) -> None:
     cluster = machine(world.ranks)
-    graph = _network(name, batch)[1]
+    graph = _network(name, batch, world.ranks, training)[1]
     plans = _plans(graph, cluster)
     assert {"spatial", "filter", "layerwise", "random"} <= set(plans)
     assert batch < world.ranks or "data" in plans
-    costs = CostModel(graph, cluster)
+    costs = CostModel(graph, cluster, training)
     for label, slicings in plans.items():
         rank_bytes = by_layer(expected(graph, slicings, cluster.mesh), world.ranks)
         totals = {key: round(count.sum()) for key, count in rank_bytes.items() if count.any()}
         assert totals == planned(costs.plan_costs(slicings)), label
-    sent, wrong = world.run(_steps, name, batch, world.ranks, plans)
+    sent, wrong = world.run(_steps, name, batch, world.ranks, training, plans)
     assert wrong == []
     assert sent == {
         label: sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved for label, slicings in plans.items()
     }
 
 
-def _network(name: str, batch: int) -> tuple[nn.Module, LayerGraph]:
-    build, shape = NETWORKS[name]
+def _network(name: str, batch: int, ranks: int, training: Training) -> tuple[nn.Module, LayerGraph]:
+    build, shape = (NETWORKS | SHORT)[name]
     torch.manual_seed(0)
     model = build()
-    return model, capture(model, torch.zeros(2, *shape), name=name).with_batch(batch)
+    graph = capture(model, torch.zeros(2, *shape), name=name).with_batch(batch)
+    return model, training.normalised(graph, ranks)
 
 
 def _plans(graph: LayerGraph, cluster: Cluster) -> dict[str, dict[str, Slicing]]:
@@ -79,10 +90,12 @@ def _plans(graph: LayerGraph, cluster: Cluster) -> dict[str, dict[str, Slicing]]
     }
 
 
-def _steps(name: str, batch: int, ranks: int, plans: dict[str, dict[str, Slicing]]) -> tuple[dict[str, int], list[str]]:
+def _steps(
+    name: str, batch: int, ranks: int, training: Training, plans: dict[str, dict[str, Slicing]]
+) -> tuple[dict[str, int], list[str]]:
     """What all ranks sent under each plan, and where a layer differs on one of them."""
     mesh = machine(ranks).mesh
-    model, graph = _network(name, batch)
+    model, graph = _network(name, batch, ranks, training)
     sent: dict[str, int] = {}
     wrong: list[str] = []
     for label, slicings in plans.items():

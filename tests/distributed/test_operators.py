@@ -46,7 +46,7 @@ def test_halo_exchange_backward_is_its_adjoint(world: World) -> None:
 def test_shared_statistics_backward_is_adjoint_to_their_derivative(world: World) -> None:
     """Norms are not linear: the derivative along a direction, by central differences, stands for the forward."""
     products = world.run(_norms, world.ranks)
-    assert set(products) == {"with weights", "without weights"}
+    assert set(products) == {"with weights", "without weights", "chunk by chunk"}
     for label, (forward, backward) in products.items():
         assert abs(forward - backward) <= 1e-7 * max(1.0, abs(forward)), label
 
@@ -168,17 +168,23 @@ def _halos(ranks: int) -> list[tuple[float, float]]:
 
 
 def _norms(ranks: int) -> dict[str, tuple[float, float]]:
-    """Parts of different sizes: 3, 4, 5 ... positions of 5 channels for 2 samples."""
+    """Parts of different sizes: 3, 4, 5 ... positions of 5 channels for 3 samples."""
     rank, channels = dist.get_rank(), 5
     generator = torch.Generator().manual_seed(rank)
-    x, v, y = (torch.randn(2, channels, 3 + rank, generator=generator, dtype=torch.float64) for _ in range(3))
+    x, v, y = (torch.randn(3, channels, 3 + rank, generator=generator, dtype=torch.float64) for _ in range(3))
     weight, bias = torch.linspace(0.5, 2, channels, dtype=torch.float64), torch.ones(channels, dtype=torch.float64)
-    statistics = SharedStatistics(
-        layer="norm", group=None, counts=tuple(len(x) * (3 + other) for other in range(ranks))
+    whole = tuple((len(x) * (3 + other),) for other in range(ranks))
+    statistics = SharedStatistics(layer="norm", group=None, counts=whole)
+    by_chunk = SharedStatistics(
+        layer="norm",
+        group=None,
+        counts=tuple((2 * (3 + other), 3 + other) for other in range(ranks)),
+        chunks=(2, 1),
     )
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "with weights": lambda x: shared_norm(x, weight, bias, 1e-5, statistics)[0],
         "without weights": lambda x: shared_norm(x, None, None, 1e-5, statistics)[0],
+        "chunk by chunk": lambda x: shared_norm(x, weight, bias, 1e-5, by_chunk)[0],
     }
     products = {}
     for label, function in functions.items():

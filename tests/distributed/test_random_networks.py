@@ -1,4 +1,4 @@
-"""Random networks under random plans on random meshes of 2 to 8 ranks: the numbers of one device."""
+"""Random networks under random plans on random meshes of 2 to 8 ranks: the numbers of one device, or of DDP."""
 
 import random
 import warnings
@@ -8,6 +8,8 @@ import torch
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import OpaqueLayerWarning, capture
+from slicewise.graph.chunks import with_local_statistics
+from tests.by_chunk import by_chunk
 from tests.distributed.comparing import Truth, compare, last_bit, random_slicings
 from tests.distributed.conftest import world_of
 from tests.distributed.random_networks import random_network
@@ -55,6 +57,9 @@ def _told(ranks: int, seed: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpaqueLayerWarning)
         graph = capture(model, torch.zeros(2, *shape)).with_batch(batch)
+    if seed % 3 == 0:  # batch norms as under DDP, on as many samples per rank as the others have in all
+        batch = batch * ranks - chooser.randint(0, 1)
+        graph, model = with_local_statistics(graph.with_batch(batch), ranks), by_chunk(model, ranks)
     slicings = random_slicings(graph, mesh, seed)
     case = f"random_network({seed}), batch {batch}, mesh {sizes}, slicings {slicings}, {model}"
     try:

@@ -91,13 +91,26 @@ def test_slicing_filters_takes_weights_off_a_rank(quartet: World, cluster: str) 
     assert sliced != whole
 
 
-@pytest.mark.parametrize("strategy", ["data", "data+filter", "spatial", "data+spatial"])
-def test_local_batch_norms_are_those_of_one_device_that_sees_the_same_slices(
+@pytest.mark.parametrize("strategy", ["data", "filter", "data+filter", "spatial", "data+spatial"])
+def test_local_batch_norms_are_those_of_one_device_that_goes_chunk_by_chunk(
     quartet: World, cluster: str, strategy: str
 ) -> None:
-    check = _result(quartet, _plan(cluster, strategy, batchnorm="local"), check=True)["check"]
-    assert check["passed"], check
-    assert "batch norms of slices alone" in check["note"]
+    result = _result(quartet, _plan(cluster, strategy, batchnorm="local"), check=True)
+    assert result["check"]["passed"], result["check"]
+    assert "batch norms per chunk of 2 samples" in result["check"]["note"]
+    assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
+
+
+def test_a_pipelines_batch_norms_see_micro_batches_local_or_not(quartet: World, cluster: str) -> None:
+    losses = []
+    for kind in ("exact", "local"):
+        training = Training(batchnorm=kind)
+        chosen = pipeline_plan(load_graph(RESIDUAL), load_cluster(cluster), batch=8, micro_batches=4, training=training)
+        result = _result(quartet, chosen, check=True)
+        assert result["check"]["passed"], result["check"]
+        assert "chunk" not in result["check"]["note"]
+        losses.append(result["losses"])
+    assert losses[0] == losses[1]
 
 
 def test_the_check_of_a_narrow_plan_says_that_it_is_made_in_float64(quartet: World, cluster: str) -> None:

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
 from slicewise.graph.capture import capture
+from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
@@ -133,7 +134,7 @@ def test_nothing_is_sent_for_weights_under_no_sync(pair: World) -> None:
 
 def _sync_messages() -> tuple[int, int]:
     model = _model()
-    graph = _graph(model).with_local_statistics()
+    graph = with_local_statistics(_graph(model), dist.get_world_size())
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
     net = SlicedModule(model, graph, slicings, _mesh())
     with CountCollectives() as inside, net.no_sync():
@@ -520,7 +521,7 @@ def test_local_running_statistics_are_those_of_ddp(pair: World) -> None:
 def _local_statistics() -> float:
     model = _model()
     ddp = nn.parallel.DistributedDataParallel(copy.deepcopy(model))
-    graph = _graph(model).with_local_statistics()
+    graph = with_local_statistics(_graph(model), dist.get_world_size())
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
     net = SlicedModule(model, graph, slicings, _mesh())
     x, t = _batch()

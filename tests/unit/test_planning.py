@@ -1,12 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
-from slicewise.errors import ClusterError, GraphError, UnknownName
+from slicewise.errors import ClusterError, GraphError, InfeasibleError, PlanError, UnknownName
 from slicewise.graph.sources import load_graph
 from slicewise.partition.legal import SPACES, Space
-from slicewise.planning import baseline_plan, describe, model_of, plan, predicted
+from slicewise.planning import baseline_plan, describe, model_of, pipeline_plan, plan, predicted
 from slicewise.search.baselines import data
 from tests.builders import machine, residual_net, small_cnn
 
@@ -84,12 +86,40 @@ def test_a_plan_is_costed_again_as_it_was(training: Training, cost: str) -> None
     assert predicted(model, made.slicings) == made.predicted
 
 
-def test_statistics_of_a_ranks_own_slice_cost_no_exchange() -> None:
+def test_statistics_of_a_ranks_own_samples_cost_no_exchange() -> None:
     whole, local = (
         plan(residual_net(8), machine(2), training=Training(batchnorm=kind), fix=["*=N"]).predicted["reduce_s"]
         for kind in ("exact", "local")
     )
     assert whole > local == 0
+
+
+def test_local_norms_refuse_fewer_samples_than_devices_and_say_what_to_use() -> None:
+    local = Training(batchnorm="local")
+    told = "3 samples do not reach 4 ranks; use --batchnorm exact, or a batch of 4 or more"
+    with pytest.raises(PlanError, match=told):
+        plan(residual_net(), machine(4), batch=3, training=local)
+    with pytest.raises(PlanError, match=told):
+        baseline_plan(residual_net(), machine(4), "filter", batch=3, training=local)
+    made = plan(residual_net(), machine(4), batch=4, training=local)
+    with pytest.raises(PlanError, match=told):
+        replace(made, batch=3).sized(residual_net())
+    assert plan(small_cnn(), machine(4), batch=3, training=local).batch == 3  # no batch norm in it
+
+
+def test_a_pipeline_cuts_no_batch_over_its_ranks() -> None:
+    made = pipeline_plan(residual_net(), machine(2), batch=1, training=Training(batchnorm="local"))
+    assert all(layer.chunk is None for layer in made.sized(residual_net()))
+
+
+def test_remedies_for_too_little_memory_have_a_sample_for_every_rank() -> None:
+    training = Training(batchnorm="local")
+    with pytest.raises(InfeasibleError, match="no plan fits") as error:
+        plan(residual_net(8), machine(4), training=training, memory_limit_bytes=1000)
+    assert "nor with --recompute, 16 times the devices or 1/16 the batch" in str(error.value)
+    peak = plan(residual_net(8), machine(4), batch=4, training=training, objective="memory").predicted
+    with pytest.raises(InfeasibleError, match=r"would fit: .*--batch 4"):
+        plan(residual_net(8), machine(4), training=training, memory_limit_bytes=peak["peak_memory_bytes"])
 
 
 def test_the_papers_space_is_named_and_holds() -> None:

@@ -94,3 +94,8 @@ def test_halves_of_precision_halve_what_travels_between_layers(tmp_path: Path) -
 )
 def test_a_wrong_option_gets_one_line_and_code_2(options: tuple[str, ...], told: str, tmp_path: Path) -> None:
     assert_refused(slicewise("plan", "alexnet", *P100, *options, cache=tmp_path), told)
+
+
+def test_local_norms_need_a_sample_per_device(tmp_path: Path) -> None:
+    options = ("--cluster", "p100-4x4", "--batch", "8", "--batchnorm", "local")
+    assert_refused(slicewise("plan", "resnet50", *options, cache=tmp_path), "8 samples do not reach 16 ranks; use")

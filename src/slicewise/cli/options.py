@@ -85,7 +85,7 @@ def add_training(parser: argparse.ArgumentParser, batchnorm: str = "exact") -> N
     group.add_argument(
         "--batchnorm",
         default=batchnorm,
-        help=f"exact: statistics of the whole batch; local: as DDP has them (default: {batchnorm})",
+        help=f"exact: statistics of the whole batch; local: of batch / ranks samples, as DDP (default: {batchnorm})",
     )
 
 

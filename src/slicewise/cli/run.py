@@ -47,7 +47,9 @@ def add_made(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", help="fp32 (default) or bf16: autocast around forward and loss")
     group.add_argument("--optimizer", help="sgd (default), momentum or adam")
     group.add_argument("--segments", type=positive, metavar="M", help="micro-batches of a pipeline (default: the best)")
-    group.add_argument("--batchnorm", help="exact (default): statistics of the whole batch; local: as DDP has them")
+    group.add_argument(
+        "--batchnorm", help="exact (default): statistics of the whole batch; local: of batch / ranks samples, as DDP"
+    )
 
 
 def main(options: argparse.Namespace) -> int:

@@ -276,6 +276,7 @@ class CostModel:
             tuple(layer.windows.items()),
             layer.groups,
             layer.statistics,
+            layer.chunk,
             layer.name in self._keeps_output,
             layer.name in self.graph.gradients,
             tuple(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))),

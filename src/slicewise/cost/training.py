@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from slicewise.errors import UnknownName
+from slicewise.graph.chunks import with_local_statistics
+from slicewise.graph.layer_graph import LayerGraph
 
 ITEM_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # of activations; weights stay in fp32, as under autocast
 OPTIMIZER_STATE = {"sgd": 0, "momentum": 1, "adam": 2}  # items kept per weight
@@ -17,7 +19,7 @@ class Training:
     dtype: str = "fp32"
     optimizer: str = "sgd"
     recompute: bool = False
-    batchnorm: str = "exact"  # "local": statistics of a rank's own slice, as DistributedDataParallel has them
+    batchnorm: str = "exact"  # "local": per chunk of batch / ranks samples, as DDP has them
 
     def __post_init__(self) -> None:
         for what, name, known in (
@@ -27,6 +29,10 @@ class Training:
         ):
             if name not in known:
                 raise UnknownName(what, name, known)
+
+    def normalised(self, graph: LayerGraph, ranks: int) -> LayerGraph:
+        """`graph` with its batch norms as this many devices train them."""
+        return with_local_statistics(graph, ranks) if self.batchnorm == "local" else graph
 
     @property
     def item_bytes(self) -> int:

@@ -12,6 +12,7 @@ from slicewise.cost.breakdown import TERMS, Cost
 from slicewise.cost.model import CostModel
 from slicewise.errors import RequestError
 from slicewise.explaining.stretch import Stretch
+from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted
@@ -93,10 +94,8 @@ Priced = tuple[CostModel, Mapping[str, Slicing]]
 
 def compare_models(before: Priced, after: Priced) -> Comparison:
     (model, slicings), (other, others) = before, after
-    if (
-        model.graph.with_exact_statistics().with_batch(1).layers
-        != other.graph.with_exact_statistics().with_batch(1).layers
-    ):
+    networks = [with_exact_statistics(each.graph).with_batch(1).layers for each in (model, other)]
+    if networks[0] != networks[1]:
         raise RequestError(f"{model.graph.name} and {other.graph.name} are different networks; compare plans for one")
     priced = (
         model.cluster == other.cluster

@@ -12,6 +12,7 @@ from functools import cached_property
 from slicewise.cluster.scaled import with_link
 from slicewise.cost.model import CostModel
 from slicewise.explaining.stretch import Assignment, Stretch
+from slicewise.graph.chunks import refusal
 from slicewise.partition.choices import Floats
 
 FURTHEST = 100.0  # times faster or slower: beyond, a threshold says nothing about a real machine
@@ -45,14 +46,9 @@ class Changed:
     def batches(self) -> list[list[CostModel]]:
         """Smaller and smaller ones, larger and larger ones."""
         graph = self.model.graph
-        return [
-            [
-                replace(self.model, graph=graph.with_batch(int(graph.batch * factor)))
-                for factor in factors
-                if graph.batch * factor >= 1 and graph.batch * factor % 1 == 0
-            ]
-            for factors in _BATCHES
-        ]
+        sizes = [[graph.batch * factor for factor in factors] for factors in _BATCHES]
+        sized = [[graph.with_batch(int(size)) for size in side if size >= 1 and size % 1 == 0] for side in sizes]
+        return [[replace(self.model, graph=other) for other in side if not any(map(refusal, other))] for side in sized]
 
     def flips(self, stretch: Stretch, others: Sequence[tuple[str, Assignment]]) -> tuple[Flip, ...]:
         """At most one for each tier and one for the batch; none where another is better as it is."""

@@ -76,8 +76,12 @@ class Layer:
 
     @property
     def statistics(self) -> frozenset[Dim]:
-        """Dims that a norm's statistics span."""
-        return frozenset(Dim(letter) for letter in self.options.get("statistics", ""))
+        """Dims that a norm's statistics span; none in eval mode, where it uses those it has kept."""
+        return frozenset(Dim(letter) for letter in self.options.get("statistics", "")) if self._trains else frozenset()
+
+    @property
+    def _trains(self) -> bool:
+        return bool(self.options.get("arguments", {}).get("training", True))
 
     @property
     def differentiable(self) -> bool:
@@ -85,12 +89,23 @@ class Layer:
         return bool(self.options.get("differentiable", True))
 
     @property
+    def chunk(self) -> int | None:
+        """Samples that share the statistics of a local batch norm, as DDP cuts the batch; None for all other layers."""
+        ranks = self.options.get("ranks") if self._trains else None
+        return None if ranks is None else -(-self.shape[self.dims.index(Dim.N)] // int(ranks))
+
+    @property
     def statistics_shape(self) -> tuple[int, ...]:
-        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels."""
-        return tuple(
-            1 if letter in self.statistics else self.groups if letter == Dim.F and self.groups > 1 else size
-            for letter, size in zip(self.dims, self.shape, strict=True)
-        )
+        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels or chunk."""
+
+        def extent(letter: str, size: int) -> int:
+            if letter in self.statistics:
+                return 1
+            if letter == Dim.F and self.groups > 1:
+                return self.groups
+            return -(-size // self.chunk) if letter == Dim.N and self.chunk else size
+
+        return tuple(extent(letter, size) for letter, size in zip(self.dims, self.shape, strict=True))
 
     @property
     def factor(self) -> tuple[str, tuple[int, ...]]:

@@ -142,26 +142,6 @@ class LayerGraph:
         )
         return replace(self, layers=layers)
 
-    def with_local_statistics(self) -> "LayerGraph":
-        """The same network whose batch norms take the statistics of a rank's own slice."""
-        layers = tuple(
-            replace(layer, options={**layer.options, "statistics": "", "exact": layer.options["statistics"]})
-            if Dim.N in layer.statistics
-            else layer
-            for layer in self.layers
-        )
-        return replace(self, layers=layers)
-
-    def with_exact_statistics(self) -> "LayerGraph":
-        """As captured, whatever `with_local_statistics` made of it."""
-
-        def exact(layer: Layer) -> Layer:
-            options = {name: value for name, value in layer.options.items() if name != "exact"}
-            return replace(layer, options={**options, "statistics": layer.options["exact"]})
-
-        layers = tuple(exact(layer) if "exact" in layer.options else layer for layer in self.layers)
-        return replace(self, layers=layers)
-
     def to_json(self) -> str:
         """A line for each layer."""
         head = self.to_dict()

@@ -80,6 +80,11 @@ def _refusal_of_dim(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | Non
         start, stop = intervals(extent, axes, line)
         if np.any(start >= stop):
             return f"cannot slice {dim}={extent} into {degree}: a part would be empty"
+        if dim is Dim.N and layer.chunk is not None and np.any((stop < extent) & (stop % layer.chunk > 0)):
+            return (
+                f"cannot slice {dim}={extent} into {degree}: chunks of {layer.chunk} samples share local statistics; "
+                f"a batch that divides by {layer.options['ranks']} can be sliced so"
+            )
     if dim is Dim.F and layer.groups > 1 and layer.groups % degree:
         return f"{layer.groups} groups do not divide into {degree} parts"
     if layer.kind in _REGROUPING and dim not in layer.windows and _uneven(layer.extents(dim), degree):

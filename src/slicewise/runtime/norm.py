@@ -1,9 +1,10 @@
-"""Normalisation whose statistics span several ranks, exactly as one device computes them.
+"""Normalisation whose statistics span several ranks, or chunks of samples, exactly as one device computes them.
 
 Ranks merge (count, mean, M2) by Chan's formula: sums of squares would lose everything in fp32. Counts follow from the
-layout, so only means and M2 travel: one gather forward, one all-reduce of two sums backward.
+layout, so only means and M2 travel: one gather forward, one all-reduce of two sums backward, for all chunks at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +18,20 @@ from slicewise.runtime.collectives import all_gather, all_reduce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStatistics:
-    """Where a norm's statistics come from."""
+    """Where a norm's statistics come from, and for which samples: means and the like are [chunk, channel]."""
 
     layer: str
     group: dist.ProcessGroup | None
-    counts: tuple[int, ...]  # positions that each member sees, in group order
+    counts: tuple[tuple[int, ...], ...]  # positions that each member, in group order, sees of each chunk
+    chunks: tuple[int, ...] = ()  # this rank's samples of each; none where all samples share statistics
 
     def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all members, from this one's."""
         mine = torch.stack([mean, variance])
         with span("reduce", self.layer):
             parts = all_gather(mine, len(self.counts), self.group).view(len(self.counts), *mine.shape)
-        share = mean.new_tensor(self.counts).div_(self.count).unsqueeze_(1)
+        counts = mean.new_tensor(self.counts)
+        share = counts.div_(counts.sum(0)).unsqueeze_(2)
         means, variances = parts[:, 0], parts[:, 1]
         whole_mean = (share * means).sum(0)
         return whole_mean, (share * (variances + (means - whole_mean) ** 2)).sum(0)
@@ -41,8 +44,19 @@ class SharedStatistics:
         return both[0], both[1]
 
     @property
-    def count(self) -> int:
-        return sum(self.counts)
+    def totals(self) -> tuple[int, ...]:
+        """Positions of each chunk."""
+        return tuple(map(sum, zip(*self.counts, strict=True)))
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Chunk by chunk; views."""
+        return x.split(self.chunks) if self.chunks else (x,)
+
+    def per_sample(self, factor: Tensor, x: Tensor) -> Tensor:
+        """A number per chunk and channel, as something to multiply `x` with."""
+        if len(factor) > 1:
+            factor = torch.cat([row.expand(size, -1) for row, size in zip(factor, self.chunks, strict=True)])
+        return factor.to(x.dtype).view(*factor.shape, *[1] * (x.dim() - 2))
 
 
 def shared_norm(
@@ -50,8 +64,8 @@ def shared_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance (for running statistics).
 
-    These are one per channel, dim 1 of x; other norms put what shares statistics into a channel of its own.
-    Around the exchange it is torch's own fused operators.
+    These are one per chunk and channel, dims 0 and 1 of x; other norms put what shares statistics into a channel of
+    its own. Around the exchange it is torch's own fused operators.
     """
     y, mean, variance = _SharedNorm.apply(x, weight, bias, eps, statistics)
     return y, mean, variance
@@ -69,12 +83,18 @@ class _SharedNorm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         # statistics of narrow types are taken, sent and kept in fp32, as torch's own batch norm has them
         exact = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-        mean, variance = statistics.merged(*torch.batch_norm_update_stats(exact, None, None, 0.0))
+        own = [torch.batch_norm_update_stats(part, None, None, 0.0) for part in statistics.split(exact)]
+        mean, variance = statistics.merged(*map(_rows, zip(*own, strict=True)))
         ctx.save_for_backward(x, weight, mean, torch.rsqrt(variance + eps))
         ctx.statistics, ctx.has_bias, ctx.eps = statistics, bias is not None, eps
         ctx.mark_non_differentiable(mean, variance)
-        # what eval mode does: normalise by given statistics
-        y, _, _ = torch.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, eps)
+        y = torch.empty_like(x)
+        unused = mean.new_empty(0), mean.new_empty(0)
+        for part, result, its_mean, its_variance in zip(
+            statistics.split(x), statistics.split(y), mean, variance, strict=True
+        ):
+            # what eval mode does: normalise by given statistics
+            torch.native_batch_norm(part, weight, bias, its_mean, its_variance, False, 0.0, eps, out=(result, *unused))
         return y, mean, variance
 
     @staticmethod
@@ -83,15 +103,38 @@ class _SharedNorm(torch.autograd.Function):
         x, weight, mean, scale = ctx.saved_tensors
         statistics: SharedStatistics = ctx.statistics
         dy = gradients[0].contiguous()
-        ones = torch.ones_like(mean) if weight is None else weight
+        ones = torch.ones_like(mean[0]) if weight is None else weight
         # this rank's part of the weight gradients; the gradient sync adds the others'
-        _, d_weight, d_bias = torch.ops.aten.native_batch_norm_backward(
-            dy, x, ones, None, None, mean, scale, True, ctx.eps, [False, True, True]
-        )
+        own = [
+            torch.ops.aten.native_batch_norm_backward(
+                from_y, part, ones, None, None, its_mean, its_scale, True, ctx.eps, [False, True, True]
+            )[1:]
+            for from_y, part, its_mean, its_scale in zip(
+                statistics.split(dy), statistics.split(x), mean, scale, strict=True
+            )
+        ]
+        d_weight, d_bias = map(_rows, zip(*own, strict=True))
         total, along = statistics.summed(d_bias, d_weight)
+        totals = statistics.totals
+        count = totals[0] if len(set(totals)) == 1 else mean.new_tensor(totals).unsqueeze_(1)
         from_dy = scale * ones
-        from_x = -from_dy * scale * along / statistics.count
-        constant = -from_dy * total / statistics.count - from_x * mean
-        from_dy, from_x, constant = (f.to(x.dtype).view(-1, *[1] * (x.dim() - 2)) for f in (from_dy, from_x, constant))
+        from_x = -from_dy * scale * along / count
+        constant = -from_dy * total / count - from_x * mean
+        from_dy, from_x, constant = (statistics.per_sample(factor, x) for factor in (from_dy, from_x, constant))
         dx = torch.addcmul(constant, x, from_x).addcmul_(dy, from_dy)
-        return dx, None if weight is None else d_weight, d_bias if ctx.has_bias else None, None, None
+        return (
+            dx,
+            None if weight is None else _sum(d_weight),
+            _sum(d_bias) if ctx.has_bias else None,
+            None,
+            None,
+        )
+
+
+# most norms have one chunk: no kernel to stack it, none to sum it
+def _rows(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(list(parts))
+
+
+def _sum(rows: Tensor) -> Tensor:
+    return rows[0] if len(rows) == 1 else rows.sum(0)

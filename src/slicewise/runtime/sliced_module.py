@@ -14,6 +14,7 @@ from torch.distributed.tensor import Shard as TorchShard
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
+from slicewise.graph.chunks import cut
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -184,8 +185,9 @@ class SlicedModule(nn.Module):
         assert self._counting is not None
         graph = compiled.program.graph
         whole = any(Dim.N not in layer.dims for layer in graph.outputs)
-        local = any("chunks" in layer.options for layer in graph)
-        if alike and self.local_samples and not whole and (compiled.apart or not local):
+        chunks = cut(sum(counts), -(-sum(counts) // self.ranks))
+        fits = tuple(counts) == chunks or all(layer.chunk is None for layer in graph)
+        if alike and self.local_samples and not whole and (compiled.apart or fits):
             return None if compiled.apart else Evening(counts, self._groups)
         shapes = ", ".join(str(tuple(x.shape)) for x in given)
         said = self._counting.explained(f"{shapes} ({compiled.code:08x})" if not alike else shapes)
@@ -197,7 +199,7 @@ class SlicedModule(nn.Module):
             + (
                 ", which a loss inside the network does not take"
                 if whole
-                else ", which batch norms of each rank's own samples take in data-parallel plans only"
+                else f", which local batch norms take in data-parallel plans, or as chunks of {chunks}"
                 if self.local_samples
                 else ": this plan takes the same whole batch on every rank"
             )

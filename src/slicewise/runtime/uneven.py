@@ -69,7 +69,7 @@ def apart(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> bool:
         whole = all(dim is Dim.N for dim in slicings[layer.name])
         if Dim.N in layer.dims and not whole:
             return False
-        if Dim.N in layer.statistics and layer.options.get("arguments", {}).get("training", True):
+        if Dim.N in layer.statistics:
             return False
         if Dim.N not in layer.dims and any(Dim.N in dims for dims in layer.input_dims):
             return False  # a number for the whole batch

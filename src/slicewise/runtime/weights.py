@@ -95,7 +95,7 @@ class Weights:
         }
 
     def agree_on_buffers(self) -> None:
-        """Local running statistics become those of the first rank that has a slice of the samples: DDP's choice."""
+        """Local running statistics become those of the first chunk of samples: DDP's choice."""
         if not self.disagree:
             return
         self.disagree = False
@@ -164,14 +164,10 @@ def _buffer_layouts(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> dict[
 
 
 def _local_statistics(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Running statistics that each rank takes from its own slice -> the axes along which these differ."""
+    """Running statistics that each rank takes from its own first chunk -> the axes along which these differ."""
     for layer, names in _statistics(graph):
-        axes = tuple(
-            axis
-            for axis, dim in enumerate(slicings[layer.name])
-            if dim not in (None, Dim.F) and dim not in layer.statistics
-        )
-        if axes:
+        axes = tuple(axis for axis, dim in enumerate(slicings[layer.name]) if dim is Dim.N)
+        if axes and "ranks" in layer.options:  # a norm in eval mode may train later
             yield from ((name, axes) for name in names)
 
 

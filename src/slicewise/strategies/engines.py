@@ -114,11 +114,11 @@ class SlicewiseEngine:
 
         if strategy == "serial" and devices > 1:
             raise InfeasibleError("devices: serial is one device")
-        model = self._model(devices, batch)
         if strategy == "pipeline":
-            made = best_pipeline(model)
+            made = best_pipeline(self._model(self.graph.with_batch(batch), devices))
             told = f"{devices} stages, {made.pipeline.micro_batches} segments, {made.schedule}"
             return replace(of_prediction(made.predicted), split=told)
+        model = self._model(self.training.normalised(self.graph.with_batch(batch), devices), devices)
         if split is not None and strategy in HYBRIDS:
             if split[0] * split[1] != devices:
                 raise InfeasibleError(f"split: {split[0]}x{split[1]} does not make {devices} devices")
@@ -128,12 +128,10 @@ class SlicewiseEngine:
         terms = of_prediction(predicted(model, slicings))
         return replace(terms, split=_usual(model, slicings) if devices > 1 else "")
 
-    def _model(self, devices: int, batch: int) -> CostModel:
+    def _model(self, graph: LayerGraph, devices: int) -> CostModel:
         cluster = self.cluster.with_devices(devices)
         if self.overlap is not None:
             cluster = replace(cluster, overlap=self.overlap)
-        graph = self.graph.with_batch(batch)
-        graph = graph.with_local_statistics() if self.training.batchnorm == "local" else graph
         return CostModel(graph, cluster, self.training)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cluster.margins import margin_of
 from slicewise.cost.training import Training
-from slicewise.errors import ClusterError, InfeasibleError, RequestError
+from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.datasets import samples_of
 from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
@@ -60,7 +60,7 @@ class Oracle:
         batch = self.batch_at(devices)
         try:
             terms = self.engine.terms(strategy, devices, batch, self.split)
-        except (InfeasibleError, ClusterError) as error:
+        except (InfeasibleError, ClusterError, PlanError) as error:
             return self._row(strategy, devices, batch, None, str(error))
         return self._row(strategy, devices, batch, terms, memory_reason(terms, self.memory_limit_bytes))
 
@@ -79,7 +79,7 @@ class Oracle:
                 training=self.training,
                 progress=progress,
             )
-        except (InfeasibleError, ClusterError) as error:
+        except (InfeasibleError, ClusterError, PlanError) as error:
             return self._row(LAYERWISE, devices, batch, None, str(error))
         terms = of_prediction(made.predicted)
         return self._row(LAYERWISE, devices, batch, replace(terms, split="by layer"), None)

@@ -53,7 +53,7 @@ def check_numerics(
 ) -> Check:
     """One step under the plan and one on a single device, same weights, same samples, dropout off.
 
-    Batch norms that the plan makes local take the statistics of the same slices on the single device.
+    Batch norms that the plan makes local take the statistics of the same chunks of samples on the single device.
     """
     free = _free_bytes() if available_bytes is None else available_bytes
     size = check_size(graph, plan, free, int(os.environ.get("LOCAL_WORLD_SIZE", plan.devices)))
@@ -70,8 +70,7 @@ def check_numerics(
     total, gradients = take_step(double, _without_dropout(graph), plan, samples)
     result: list[Any] = [None]
     if reference is not None:
-        local = plan.training.batchnorm == "local"
-        norms = LocalNorms(graph.with_batch(plan.batch), plan) if local else nullcontext()
+        norms = LocalNorms(plan.sized(graph)) if _chunks(plan) else nullcontext()
         with _NoDropout(), norms:
             count = plan.pipeline.micro_batches if plan.pipeline else 1
             parts = [samples.part(number, count) for number in range(count)]
@@ -124,9 +123,14 @@ def _pipeline_step(
 
 def _note(plan: Plan) -> str:
     instead = "" if plan.training.dtype == "fp32" else f" instead of {plan.training.dtype}"
-    local = ", batch norms of slices alone" if plan.training.batchnorm == "local" else ""
+    local = f", batch norms per chunk of {-(-plan.batch // plan.devices)} samples" if _chunks(plan) else ""
     micro = f", {plan.pipeline.micro_batches} micro-batches on one device too" if plan.pipeline else ""
     return f"float64{instead}, dropout off{local}{micro}"
+
+
+def _chunks(plan: Plan) -> bool:
+    """A pipeline's micro-batches are chunks already."""
+    return plan.training.batchnorm == "local" and plan.pipeline is None
 
 
 def _free_bytes() -> float:

@@ -156,14 +156,18 @@ class _Page:
         return self.all_reduce_s(axes, 4 * items) if items else 0.0
 
     def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
-        spanned = layer.options.get("statistics", "")
+        at_rest = layer.options.get("arguments", {}).get("training") is False
+        spanned = "" if at_rest else layer.options.get("statistics", "")
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim in spanned)
         if not axes:
             return 0.0
         values = 1
         for letter, extent, sharded in zip(layer.dims, layer.shape, sharding(layer.dims, slicing), strict=True):
-            if letter not in spanned:
-                values *= self.part(layer.groups if letter == "F" and layer.groups > 1 else extent, sharded)
+            if letter in spanned:
+                continue
+            if letter == "N" and "ranks" in layer.options:
+                extent = -(-extent // -(-extent // layer.options["ranks"]))  # chunks of ceil(batch / ranks) samples
+            values *= self.part(layer.groups if letter == "F" and layer.groups > 1 else extent, sharded)
         seconds = self.all_gather_s(axes, self.devices_along(axes) * 2 * values * 4)
         return seconds + self.all_reduce_s(axes, 2 * values * 4) if gets_gradient else seconds
 

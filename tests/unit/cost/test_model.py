@@ -7,11 +7,13 @@ import pytest
 from slicewise.cost.compute import shards
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
+from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
-from slicewise.partition.layout import statistics_axes
+from slicewise.partition.layout import Slicing, statistics_axes
+from slicewise.validate.recost import recost_terms
 from tests.builders import DEVICE, Net, machine, residual_net
 
 ITEM_BYTES = 4
@@ -81,6 +83,31 @@ def test_statistics_are_merged_over_samples_only_where_they_span_them() -> None:
     batch_norm, instance_norm = net[net.norm(source)], net[net.norm(source, instance=True)]
     assert statistics_axes(batch_norm, (Dim.N, Dim.H, Dim.F)) == (0, 1)
     assert statistics_axes(instance_norm, (Dim.N, Dim.H, Dim.F)) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("slicing", "ranks", "values"),
+    [((Dim.H, Dim.H), 4, 4 * 8), ((Dim.N, Dim.H), 2, 2 * 8), ((Dim.H, Dim.F), 2, 4 * 4), ((Dim.N, Dim.F), 1, 0)],
+)
+def test_a_local_norm_merges_the_statistics_of_the_chunks_it_holds(slicing: Slicing, ranks: int, values: int) -> None:
+    """64 samples and 8 channels on 4 devices are 4 chunks; every rank sends 2 numbers per chunk and channel it has."""
+    graph = with_local_statistics(residual_net(64), 4)
+    cost = CostModel(graph, machine(4)).layer_cost(graph["norm0"], slicing)
+    message_bytes = 2 * values * ITEM_BYTES
+    assert cost.reduce_bytes == 4 * (ranks - 1) * message_bytes * (1 + 2 / ranks)
+    gather_s = (ranks - 1) * (LATENCY_S + message_bytes / BYTES_PER_S)
+    reduce_s = 2 * (ranks - 1) * (LATENCY_S + message_bytes / ranks / BYTES_PER_S)
+    assert cost.reduce_s == pytest.approx(gather_s + reduce_s)
+
+
+def test_a_norm_in_eval_mode_merges_nothing() -> None:
+    graph = residual_net()
+    norm = graph["norm0"]
+    resting = replace(norm, options={**norm.options, "arguments": {"training": False}})
+    frozen = replace(graph, layers=tuple(resting if layer is norm else layer for layer in graph))
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    assert CostModel(frozen, PAIR).layer_cost(resting, (Dim.N,)).reduce_bytes == 0
+    assert recost_terms(frozen, PAIR, slicings)["reduce_s"] == 0.0 < recost_terms(graph, PAIR, slicings)["reduce_s"]
 
 
 def one_pass_s(model: CostModel, layer: Layer) -> float:

@@ -15,7 +15,7 @@ from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.sources import load_graph
 from slicewise.strategies.projecting import ProjectionTable, oracle
 from slicewise.strategies.registry import STRATEGIES
-from tests.builders import Net, machine, small_cnn
+from tests.builders import Net, machine, residual_net, small_cnn
 
 FIELDS = {
     "strategy", "devices", "batch", "split", "compute_s", "communication_s", "communication", "iteration_s", "low_s",
@@ -194,6 +194,17 @@ def test_plans_take_the_split_asked_for() -> None:
         small_cnn(), machine(2, 4), devices=[8], batch=8, strategies=["data+filter"], engine="slicewise", split=(2, 2)
     )
     assert other.rows[0].reason == "split: 2x2 does not make 8 devices"
+
+
+def test_fewer_samples_than_devices_rule_out_plans_with_local_norms_and_nothing_else() -> None:
+    """Local is the oracle's default: what it cannot have is a reason, not the end."""
+    table = oracle(residual_net(), machine(8), devices=[2, 8], batch=4, engine="slicewise", layerwise=True)
+    impossible = [row for row in table if row.devices == 8]
+    assert {"spatial", "filter", "layerwise"} <= {row.strategy for row in impossible}
+    assert all(
+        "use --batchnorm exact" in str(row.reason) for row in impossible if row.strategy not in ("serial", "pipeline")
+    )
+    assert all(row.feasible for row in table if row.devices == 2 and row.strategy in ("data", "spatial", "filter"))
 
 
 def test_networks_of_any_kind_have_an_answer() -> None:

@@ -25,9 +25,7 @@ DEVICES = (2, 4, 8, 16)
 
 def model_of(network: str, devices: int, training: Training = PLAIN, cluster: str = "p100-4x4") -> CostModel:
     graph = load_graph(network).with_batch(32 * devices)
-    if training.batchnorm == "local":
-        graph = graph.with_local_statistics()
-    return CostModel(graph, load_cluster(cluster).with_devices(devices), training)
+    return CostModel(training.normalised(graph, devices), load_cluster(cluster).with_devices(devices), training)
 
 
 def check(model: CostModel, slicings: dict[str, Slicing]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slicewise.errors import PlanError
+from slicewise.graph.chunks import cut, refusal
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts, statistics_axes
@@ -51,6 +53,7 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
     batch_norm = operator_name(layer) == "batch_norm"
     in_training = bool(arguments.get("training", True))  # captured in training mode: False is a frozen norm
     call, values = caller(layer), bound(layer, slicing, context)
+    refused, chunks = refusal(layer), _chunks(layer, slicing, context)
     statistics = _statistics(layer, slicing, axes, context) if axes else None
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
@@ -58,23 +61,32 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         mean, variance = given["running_mean"], given["running_var"]
         training = (context.training() and in_training) or mean is None or not batch_norm
         tracks = training and mean is not None and not context.now.again
+        if training and refused:
+            raise PlanError(refused)
         if tracks:
             _count_batch(arguments, context)
         if statistics is None or not training:
             if training and mean is not None and not tracks:
                 given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
-            return call({**given, "training" if batch_norm else "use_input_stats": training})
+            given["training" if batch_norm else "use_input_stats"] = training
+            return chunk_by_chunk(given) if training and len(chunks) > 1 else call(given)
         x, weight, bias = given["input"], given["weight"], given["bias"]
         if not batch_norm:  # each sample has channels of its own
             samples = len(x)
             x = x.reshape(1, -1, *x.shape[2:])
             weight, bias = (None if w is None else w.repeat(samples) for w in (weight, bias))
         y, batch_mean, batch_variance = shared_norm(x, weight, bias, given["eps"], statistics)
-        if tracks:
-            count = statistics.count
-            mean.lerp_(batch_mean, given["momentum"])
-            variance.lerp_(batch_variance * (count / max(count - 1, 1)), given["momentum"])
+        if tracks:  # those of the first chunk, as DDP keeps them
+            count = statistics.totals[0]
+            mean.lerp_(batch_mean[0], given["momentum"])
+            variance.lerp_(batch_variance[0] * (count / max(count - 1, 1)), given["momentum"])
         return y.view(given["input"].shape)
+
+    def chunk_by_chunk(given: dict[str, Any]) -> Tensor:
+        """Running statistics are those of the first."""
+        first, *others = given["input"].split(chunks)
+        untracked = {**given, "running_mean": None, "running_var": None}
+        return torch.cat([call(given | {"input": first}), *(call(untracked | {"input": part}) for part in others)])
 
     return kernel
 
@@ -86,11 +98,22 @@ def _statistics(layer: Layer, slicing: Slicing, axes: tuple[int, ...], context: 
     counts = (stop - start)[:, dims].prod(axis=1)
     if layer.groups > 1:
         counts = counts * (layer.shape[layer.dims.index(Dim.F)] // layer.groups)
+    chunks = _chunks(layer, slicing, context)
     return SharedStatistics(
         layer=layer.name,
         group=groups.of(axes),
-        counts=tuple(int(counts[rank]) for rank in groups.members(axes)),
+        # where there are chunks, members of a group differ in space alone and hold the same samples
+        counts=tuple(tuple(int(counts[rank]) * size for size in chunks or (1,)) for rank in groups.members(axes)),
+        chunks=chunks,
     )
+
+
+def _chunks(layer: Layer, slicing: Slicing, context: Context) -> tuple[int, ...]:
+    """This rank's samples, chunk by chunk; none where all share statistics."""
+    if layer.chunk is None:
+        return ()
+    start, stop = context.output_box(layer, slicing)[layer.dims.index(Dim.N)]
+    return cut(stop - start, layer.chunk)
 
 
 def _spread(layer: Layer) -> Callable[[Tensor | None], Tensor | None]:
