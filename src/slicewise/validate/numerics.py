@@ -23,7 +23,7 @@ from slicewise.runtime.batches import Batch, loss_scale, rank_loss
 from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.parallel import sliced
-from slicewise.runtime.pipeline import pipeline
+from slicewise.runtime.pipeline import Pipeline
 from slicewise.validate.local_norms import LocalNorms
 from slicewise.validate.sizes import check_size
 
@@ -114,7 +114,7 @@ def _pipeline_step(
     model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
     """The same from the ranks' stages."""
-    pipe = pipeline(model, plan, loss=F.cross_entropy, graph=graph)
+    pipe = Pipeline(model, plan.sized(graph), plan, F.cross_entropy)
     total = pipe.step(samples.inputs, samples.targets)
     every: list[dict[str, torch.Tensor | None]] = [{}] * dist.get_world_size()
     dist.all_gather_object(every, {name: parameter.grad for name, parameter in pipe.named_parameters()})
