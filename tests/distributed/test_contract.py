@@ -99,6 +99,24 @@ def test_the_check_fails_on_gradients_that_are_not_numbers(pair: World) -> None:
     assert worst == "0.weight"
 
 
+def test_a_norm_of_one_value_per_channel_is_refused_in_training_as_torch_does(pair: World) -> None:
+    assert "0: one value per channel has no variance; train with a larger batch" in pair.run(_one_value)
+
+
+def _one_value() -> str:
+    model = nn.Sequential(nn.BatchNorm1d(4))
+    graph = capture(model, torch.zeros(4, 4)).with_batch(1)
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (None,))
+    net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
+    with torch.no_grad():
+        net.eval()(torch.zeros(1, 4))
+    try:
+        net.train()(torch.zeros(1, 4))
+    except PlanError as error:
+        return str(error)
+    return "accepted"
+
+
 class _TwoHeads(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -48,7 +48,9 @@ def cut(samples: int, chunk: int) -> tuple[int, ...]:
 
 
 def refusal(layer: Layer) -> str | None:
-    """Why a local batch norm cannot be trained with its batch, which DDP could not either; None if it can."""
+    """Why a batch norm cannot be trained with its batch, which torch could not either; None if it can."""
+    if Dim.N in layer.statistics and _positions(layer) == 1:
+        return f"{layer.name}: one value per channel has no variance; train with a larger batch"
     if layer.chunk is None or layer.options["ranks"] == 1:
         return None
     batch, ranks = layer.shape[layer.dims.index(Dim.N)], layer.options["ranks"]
@@ -57,10 +59,14 @@ def refusal(layer: Layer) -> str | None:
             f"--batchnorm local takes statistics per chunk of batch / ranks samples, and {batch} samples do not reach "
             f"{ranks} ranks; use --batchnorm exact, or a batch of {ranks} or more"
         )
-    positions = prod(size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in layer.statistics)
-    if positions == cut(batch, layer.chunk)[-1] == 1:
+    if _positions(layer) == cut(batch, layer.chunk)[-1] == 1:
         return (
             f"{layer.name}: with --batchnorm local and {batch} samples on {ranks} ranks a chunk has one value per "
             f"channel, and no variance; use --batchnorm exact, or a batch of {2 * ranks}"
         )
     return None
+
+
+def _positions(layer: Layer) -> int:
+    """How many values a norm's mean is a mean of, along the dims that it spans."""
+    return prod(size for letter, size in zip(layer.dims, layer.shape, strict=True) if letter in layer.statistics)
