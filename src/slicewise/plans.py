@@ -11,9 +11,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, cluster_of, load_cluster
 from slicewise.cluster.mesh import Axis, Mesh
-from slicewise.cluster.writing import read_fields, to_fields
+from slicewise.cluster.writing import to_fields
 from slicewise.cost.schedules import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, UnknownName
@@ -193,7 +193,7 @@ class Plan:
                 certificate=fields.get("certificate", {}),
                 pipeline=Pipeline.from_dict(fields["pipeline"]) if fields.get("pipeline") else None,
                 graph=LayerGraph.from_dict(fields["graph"], f"{origin}: graph") if fields.get("graph") else None,
-                machine=read_fields(fields["machine"], f"{origin}: machine") if fields.get("machine") else None,
+                machine=cluster_of(fields["machine"], f"{origin}: machine") if fields.get("machine") else None,
             )
             plan._check_carried(origin)
             return plan
