@@ -25,7 +25,7 @@ class TierFields(Table):
     latency_s: Positive
     bytes_per_s: Positive
     ports: Count = 1
-    collectives: CollectivesFields = CollectivesFields()
+    collectives: CollectivesFields = field(default_factory=CollectivesFields)
 
 
 class EfficiencyFields(Table):
@@ -53,7 +53,7 @@ class DeviceFields(Table):
     kernel_s: Positive
     efficiency: EfficiencyFields
     half_size: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
-    reduced_flops_per_s: ReducedFields = ReducedFields()
+    reduced_flops_per_s: ReducedFields = field(default_factory=ReducedFields)
     like: Name | UnsetType = UNSET
 
 
@@ -76,8 +76,8 @@ class CommunicationFields(Table):
 
 
 class TuningFields(Table):
-    fixed_compute: FixedComputeFields = FixedComputeFields()
-    communication: CommunicationFields = CommunicationFields()
+    fixed_compute: FixedComputeFields = field(default_factory=FixedComputeFields)
+    communication: CommunicationFields = field(default_factory=CommunicationFields)
     flat_rings: bool | UnsetType = UNSET
     layer_messages: bool | UnsetType = UNSET
     split_linear: bool | UnsetType = UNSET
@@ -95,5 +95,5 @@ class ClusterFields(Table):
     origin: Name = "preset"
     overlap: Share = 1.0
     cores: Count | UnsetType = UNSET
-    tuning: TuningFields = TuningFields()
+    tuning: TuningFields = field(default_factory=TuningFields)
     schema_version: int = 1

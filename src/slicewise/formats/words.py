@@ -27,7 +27,7 @@ def nearest(name: str, known: Collection[str]) -> str:
     """` (did you mean shape?)`, or nothing."""
     from difflib import get_close_matches  # only where something is wrong
 
-    found = get_close_matches(name[:100], known, 1)
+    found = get_close_matches(name[:100], known, 1, 0.75)
     return f" (did you mean {found[0]}?)" if found else ""
 
 
@@ -59,6 +59,8 @@ def expected(kind: inspect.Type, value: Any = None) -> str:
     if isinstance(kind, inspect.Metadata):
         return expected(kind.type, value)
     if isinstance(kind, inspect.UnionType):
+        if any(isinstance(item, inspect.BoolType) for item in kind.types):  # a Note
+            return "a finite number, text, true, false or null"
         return " or ".join(expected(item, value) for item in kind.types)
     if isinstance(kind, (inspect.IntType, inspect.FloatType)):
         return f"a {'whole ' * isinstance(kind, inspect.IntType)}number{_bounds(kind, value)}"
