@@ -22,7 +22,7 @@ from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
 READABLE = (1,)  # versions of the description
-MOST_DEVICES = 2**20  # tables over all of them, and the factors of their number, stay small
+MOST_DEVICES = 65_536  # beyond, tables over all devices fill memory; nobody has so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Cluster:
 
     def with_devices(self, devices: int) -> "Cluster":
         """Trimmed or grown to `devices`: whole inner tiers first, the outermost takes the rest."""
-        if devices < 1:
-            raise ClusterError(f"{self.name}: devices must be positive (got {devices})")
+        if not 1 <= devices <= MOST_DEVICES:
+            raise ClusterError(f"{self.name}: devices must be from 1 to {MOST_DEVICES:,} (got {devices})")
         tiers: list[Tier] = []
         left = devices
         for position in reversed(range(len(self.tiers))):

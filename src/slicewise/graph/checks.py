@@ -6,9 +6,10 @@ extents of their letters. A graph that passes can be planned, and its numbers me
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slicewise.errors import GraphError
+from slicewise.graph.arguments import argument_complaints
 from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.geometry import window_complaints
 from slicewise.graph.layer import Kind, Layer, Weight
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 10**13  # of a tensor
 MOST_OPERATIONS = 10**18  # of a layer
-DEEPEST = 16  # of an operator's arguments, one in another
 
 _LETTERS = {*(dim.value for dim in Dim), BATCH}
 _WINDOWED = (Kind.CONV, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP)
@@ -53,6 +53,9 @@ def _complaints(graph: "LayerGraph") -> Iterator[str]:
         yield "no input has a batch: one of its dims must be N"
     if len(batches) > 1:
         yield "batches differ: " + ", ".join(f"{size} in {name}" for size, name in sorted(batches.items())[:3])
+    for leaf in graph.returns.leaves if graph.returns else ():
+        if isinstance(leaf, int) and leaf >= len(graph.outputs):
+            yield f"returns.leaves has {leaf}, but there are {len(graph.outputs)} outputs, counted from 0"
     yield from _weight_complaints(graph)
 
 
@@ -210,8 +213,7 @@ def _option_complaints(layer: Layer) -> Iterator[str]:
     mask = options.get("mask")
     if mask is not None and len(mask) != len(layer.dims):
         yield f"options.mask is {mask!r}; it must have a letter for each of the {len(layer.dims)} dims"
-    if _deeper(options.get("arguments"), DEEPEST):
-        yield f"options.arguments is nested more than {DEEPEST} deep"
+    yield from argument_complaints(layer)
 
 
 def _size_complaints(layer: Layer) -> Iterator[str]:
@@ -256,9 +258,3 @@ def _batch_sizes(layer: Layer) -> list[int]:
 
 def _named(dims: str) -> set[str]:
     return set(dims) - {WHOLE, BATCH}
-
-
-def _deeper(value: Any, limit: int) -> bool:
-    """Whether tables and lists are nested more than `limit` deep."""
-    items = value.values() if type(value) is dict else value if type(value) is list else ()
-    return limit < 0 or any(_deeper(item, limit - 1) for item in items if type(item) in (dict, list))

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from slicewise.formats.schema import Count, Name, Natural, Table, Whole
+from slicewise.formats.schema import Count, Name, Natural, Note, Table, Whole
 from slicewise.graph.layer import Kind
 
 Shape = Annotated[tuple[Count, ...], Meta(max_length=16)]
@@ -47,6 +47,7 @@ class OptionsFields(Table):
     counts: bool | UnsetType = UNSET
     mask: Letters | UnsetType = UNSET
     exact: Letters | UnsetType = UNSET
+    ranks: Count | UnsetType = UNSET
 
 
 class LayerFields(Table):

@@ -12,7 +12,7 @@ from msgspec.structs import asdict as values_of
 from slicewise.errors import GraphError
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import parse_json, read_text
-from slicewise.graph.checks import check_graph
+from slicewise.graph.checks import check_graph, check_sizes
 from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.graph_file import GraphFields, LayerFields
 from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
@@ -146,6 +146,8 @@ class LayerGraph:
             )
             for layer in self.layers
         )
+        for layer in layers:
+            check_sizes(layer)
         return replace(self, layers=layers)
 
     def with_local_statistics(self) -> "LayerGraph":
