@@ -5,7 +5,6 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -58,12 +57,11 @@ def paths(document: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@dataclass
 class Mutant:
     """A changed document; printed as what was changed."""
 
-    document: Any
-    changes: list[str]
+    def __init__(self, document: Any, changes: list[str]) -> None:
+        self.document, self.changes = document, changes
 
     def __repr__(self) -> str:
         return "; ".join(self.changes)
@@ -140,6 +138,50 @@ def _add(draw: st.DrawFn, holder: Any, last: Any, document: Any) -> None:
 
 Change = Callable[[st.DrawFn, Any, Any, Any], None]
 CHANGES: tuple[Change, ...] = (_remove, _replace, _replace, _nudge, _nudge, _nudge, _move, _rename, _add)
+
+
+CELLS = (
+    "",
+    " ",
+    "0",
+    "-1",
+    "nan",
+    "inf",
+    "1e400",
+    "16.7",
+    "1e-320",
+    "9" * 5000,
+    "²",
+    "１",
+    "x",
+    '"',
+    "a,b",
+    "\x00",
+    "4x",
+    "0x4",
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn, texts: Sequence[str]) -> str:
+    """CSV with cells replaced, rows doubled or cut, columns renamed."""
+    rows = [line.split(",") for line in draw(st.sampled_from(texts)).splitlines()]
+    for _ in range(draw(st.integers(1, 3))):
+        row = draw(st.integers(0, len(rows) - 1)) if draw(st.booleans()) else 0
+        column = draw(st.integers(0, len(rows[row]) - 1)) if rows[row] else 0
+        match draw(st.integers(0, 5)):
+            case 0 | 1:
+                rows[row][column : column + 1] = [draw(st.sampled_from(CELLS))]
+            case 2:
+                del rows[row][column:]
+            case 3:
+                rows.insert(row, list(rows[draw(st.integers(0, len(rows) - 1))]))
+            case 4:
+                rows[row] += [draw(st.sampled_from(CELLS))]
+            case _:
+                for line in rows:
+                    del line[column : column + 1]
+    return draw(st.sampled_from(("\n", "\r\n", "\r"))).join(",".join(row) for row in rows)
 
 
 def as_json(document: Any) -> bytes:

@@ -12,7 +12,7 @@ from slicewise.formats.checking import Refusal
 from slicewise.formats.words import shown
 
 LARGEST_BYTES = 256 * 2**20  # of any file, decompressed
-LARGEST_TOML_BYTES = 2**18  # a file that people write
+LARGEST_TOML_BYTES, LONGEST_TOML_LINE = 2**18, 1000  # a file that people write
 MOST_VALUES = 30_000_000  # in memory, the smallest takes 70 bytes
 
 _GZIP = b"\x1f\x8b"
@@ -53,6 +53,9 @@ def parse_json(text: str, origin: str, refusal: Refusal) -> Any:
 
 def parse_toml(text: str, origin: str, refusal: Refusal) -> dict[str, Any]:
     """TOML; 16e9 is a whole number too."""
+    longest = max(text.split("\n"), key=len)
+    if len(longest) > LONGEST_TOML_LINE:  # tomllib takes a name of n parts apart in n * n steps
+        raise refusal(f"{origin}: a line of {len(longest):,} characters; at most {LONGEST_TOML_LINE:,} are read")
     try:
         return tomllib.loads(text, parse_float=_number)
     except RecursionError as error:

@@ -79,14 +79,13 @@ def expected(kind: inspect.Type, value: Any = None) -> str:
 
 def _bounds(kind: inspect.IntType | inspect.FloatType, value: Any) -> str:
     low, high = kind.ge, kind.le
-    assert low is not None
-    assert high is not None
     if (low, high) == (0, 1):
         return " from 0 to 1"
-    if isinstance(value, (int, float)) and value > high:
+    if high is not None and isinstance(value, (int, float)) and value > high:
         return f" of at most {high:,}"
-    small = isinstance(value, float) and value > 0
-    return f" of at least {low:g}" if low not in (SMALLEST, SHORTEST_S) or small else " above 0"
+    if low in (SMALLEST, SHORTEST_S) and not (isinstance(value, float) and value > 0):
+        return " above 0"
+    return "" if low is None else f" of at least {low:g}"
 
 
 def _text(kind: inspect.StrType, value: Any) -> str:
