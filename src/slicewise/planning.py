@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster
 from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
@@ -281,6 +281,7 @@ def _remedies(model: CostModel, limit: float, space: Space, pins: Pins) -> str:
         "devices": [
             (f"--devices {devices}", graph.batch, devices, training)
             for devices in (cluster.devices << power for power in (1, 2, 3, 4))
+            if devices <= MOST_DEVICES
         ],
         "batch": [
             (f"--batch {batch}", batch, cluster.devices, training)

@@ -4,25 +4,28 @@ A pipeline plan slices no layer: its devices hold one stage of the network each.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import fields as dataclass_fields
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, cluster_of, load_cluster
 from slicewise.cluster.mesh import Axis, Mesh
-from slicewise.cluster.writing import read_fields, to_fields
+from slicewise.cluster.writing import to_fields
 from slicewise.cost.schedules import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
-from slicewise.errors import PlanError, UnknownName
+from slicewise.errors import PlanError, RequestError, UnknownName
+from slicewise.formats.checking import check_version, checked
+from slicewise.formats.files import parse_json, read_text
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
 from slicewise.partition.stages import Cuts
+from slicewise.plan_file import PinFields, PlanV1Fields, PlanV2Fields
 from slicewise.saving import write_file
 
 SCHEMA_VERSION = 2
@@ -56,11 +59,7 @@ class Pipeline:
     def from_dict(cls, fields: Mapping[str, Any]) -> "Pipeline":
         if fields["schedule"] not in SCHEDULES:
             raise UnknownName("schedule", str(fields["schedule"]), SCHEDULES)
-        return cls(
-            schedule=fields["schedule"],
-            micro_batches=int(fields["micro_batches"]),
-            stages=tuple({**stage, "last": stage["last"]} for stage in fields["stages"]),
-        )
+        return cls(schedule=fields["schedule"], micro_batches=fields["micro_batches"], stages=tuple(fields["stages"]))
 
     def check(self, graph: LayerGraph, devices: int) -> tuple[int, ...]:
         """The positions of the cuts in `graph`, whose batch is the plan's."""
@@ -154,60 +153,67 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | Path) -> "Plan":
-        try:
-            fields = json.loads(Path(path).read_text())
-        except FileNotFoundError as error:
-            raise PlanError(f"{path}: no such plan; `slicewise plan MODEL -o {path}` makes one") from error
-        except ValueError as error:
-            raise PlanError(f"{path}: not JSON ({error})") from error
-        return cls.from_dict(fields, str(path))
+        path = Path(path)
+        if not path.exists():
+            raise PlanError(f"{path}: no such plan; `slicewise plan MODEL -o {path}` makes one")
+        return cls.from_dict(parse_json(read_text(path, PlanError, "a plan"), str(path), PlanError), str(path))
 
     @classmethod
-    def from_dict(cls, fields: Any, origin: str) -> "Plan":
-        if not isinstance(fields, dict) or "layers" not in fields or "mesh" not in fields:
+    def from_dict(cls, document: Any, origin: str) -> "Plan":
+        if not isinstance(document, dict) or "layers" not in document or "mesh" not in document:
             raise PlanError(f"{origin}: not a plan; `slicewise plan MODEL -o FILE` makes one")
-        version = fields.get("schema_version")
-        if version not in READABLE:
-            raise PlanError(
-                f"{origin}: schema_version {version} is not readable here "
-                f"(this release reads {' and '.join(map(str, READABLE))})"
-            )
+        version = check_version(document, origin, READABLE, PlanError)
+        fields = checked(PlanV1Fields if version == 1 else PlanV2Fields, document, origin, PlanError)
+        checked(PinFields, fields.certificate, f"{origin}: certificate", PlanError)
+        carried = fields if isinstance(fields, PlanV2Fields) else None
         try:
-            axes = {str(name): int(size) for name, size in fields["mesh"].items()}
             plan = cls(
-                model=fields["model"],
-                cluster=fields["cluster"],
-                devices=int(fields["devices"]),
-                batch=int(fields["batch"]),
-                training=Training(**{item.name: fields[item.name] for item in dataclass_fields(Training)}),
-                cost_model=fields["cost_model"],
-                input_shape=tuple(fields["input"]) if fields.get("input") else None,
-                axes=axes,
-                slicings={
-                    layer["name"]: _slicing(layer["slicing"], axes, f"{origin}: {layer['name']}")
-                    for layer in fields["layers"]
-                },
-                kinds={layer["name"]: layer.get("kind", "") for layer in fields["layers"]},
-                costs={layer["name"]: layer.get("cost", {}) for layer in fields["layers"]},
-                predicted=fields.get("predicted", {}),
-                baselines=fields.get("baselines", {}),
-                certificate=fields.get("certificate", {}),
-                pipeline=Pipeline.from_dict(fields["pipeline"]) if fields.get("pipeline") else None,
-                graph=LayerGraph.from_dict(fields["graph"], f"{origin}: graph") if fields.get("graph") else None,
-                machine=read_fields(fields["machine"], f"{origin}: machine") if fields.get("machine") else None,
+                model=fields.model,
+                cluster=fields.cluster,
+                devices=fields.devices,
+                batch=fields.batch,
+                training=Training(**{item.name: getattr(fields, item.name) for item in dataclass_fields(Training)}),
+                cost_model=fields.cost_model,
+                input_shape=fields.input,
+                axes=fields.mesh,
+                slicings={layer.name: _slicing(layer.slicing, fields.mesh, layer.name) for layer in fields.layers},
+                kinds={layer.name: layer.kind for layer in fields.layers},
+                costs={layer.name: layer.cost for layer in fields.layers},
+                predicted=fields.predicted,
+                baselines=fields.baselines,
+                certificate=document.get("certificate", {}),
+                pipeline=Pipeline.from_dict(document["pipeline"]) if fields.pipeline else None,
+                graph=LayerGraph.from_dict(carried.graph, "graph") if carried and carried.graph else None,
+                machine=cluster_of(carried.machine, "machine") if carried and carried.machine else None,
             )
-            plan._check_carried(origin)
-            return plan
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"{origin}: not a plan ({type(error).__name__}: {error})") from error
+            plan._check_counts([layer.name for layer in fields.layers])
+            plan._check_carried()
+        except RequestError as error:
+            raise PlanError(f"{origin}: {error}") from error
+        return plan
 
-    def _check_carried(self, origin: str) -> None:
+    def _check_counts(self, names: Sequence[str]) -> None:
+        """Each layer once, and as many devices as the mesh has."""
+        if len(self.slicings) < len(names):
+            raise PlanError(f"layers: {max(names, key=names.count)!r} stands twice; leave one of them")
+        if self.devices != prod(self.axes.values()):
+            raise PlanError(
+                f"devices is {self.devices}, but the mesh has {prod(self.axes.values())}: "
+                f"{' x '.join(map(str, self.axes.values())) or 1}; plan again with --devices {self.devices}"
+            )
+
+    def _check_carried(self) -> None:
         """What it names is what it carries: an edited name alone would change nothing."""
-        for name, own, carried in (("model", self.model, self.graph), ("cluster", self.cluster, self.machine)):
-            if carried is not None and own != carried.name:
-                raise PlanError(
-                    f"{origin}: {name} is {own!r}, but the file carries {carried.name!r}; plan again for {own!r}"
-                )
+        graph, machine = self.graph, self.machine
+        pairs: list[tuple[str, Any, Any]] = []
+        if graph is not None:
+            shape = graph.inputs[0].shape[1:]
+            pairs += [("model", self.model, graph.name), ("input", self.input_shape or shape, shape)]
+        if machine is not None:
+            pairs += [("cluster", self.cluster, machine.name), ("devices", self.devices, machine.devices)]
+        for name, own, carried in pairs:
+            if own != carried:
+                raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
 
     @property
     def mesh(self) -> Mesh:
@@ -274,10 +280,8 @@ def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
     return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
 
 
-def _slicing(given: Mapping[str, str], axes: Mapping[str, int], where: str) -> Slicing:
-    for axis, dim in given.items():
+def _slicing(given: Mapping[str, Dim], axes: Mapping[str, int], layer: str) -> Slicing:
+    for axis in given:
         if axis not in axes:
-            raise PlanError(f"{where}: unknown axis {axis!r}; the mesh has {', '.join(axes)}")
-        if dim not in Dim.__members__:
-            raise PlanError(f"{where}: unknown dim {dim!r}; choose from {', '.join(Dim)}")
-    return tuple(Dim(given[axis]) if axis in given else None for axis in axes)
+            raise PlanError(f"{layer}: unknown axis {axis!r}; the mesh has {', '.join(axes) or 'none'}")
+    return tuple(given.get(axis) for axis in axes)

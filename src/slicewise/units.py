@@ -26,10 +26,17 @@ def amount(value: float, unit: str) -> str:
     return f"{_three_digits(value)} {unit}"
 
 
+def parse_count(text: str) -> int:
+    """`parse_count('64') == 64`; ValueError for anything but a positive whole number of at most 15 digits."""
+    if not re.fullmatch(r"[1-9][0-9]{0,14}", text):
+        raise ValueError(text)
+    return int(text)
+
+
 def parse_amount(text: str) -> float:
     """`parse_amount('8GiB') == 8 * 1024**3`, `parse_amount('16 GB') == 16e9`; ValueError for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", text.strip())
-    if not match:
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([kMGT]?)(i?)B?", text.strip())
+    if not match or not float(match[1]):
         raise ValueError(text)
     number, prefix, binary = match.groups()
     scale: float = (1024 if binary else 1000) ** " kMGT".index(prefix or " ")

@@ -72,8 +72,8 @@ def test_a_cut_may_be_moved_by_name_and_is_priced_where_it_is(plan: Plan) -> Non
         (lambda f: f["pipeline"].update(micro_batches=1), r"1f1b needs a micro-batch per stage, 2 or more \(got 1\)"),
         (lambda f: f["pipeline"].update(schedule="zigzag"), "unknown schedule 'zigzag'; choose from 1f1b, gpipe"),
         (lambda f: f["pipeline"]["stages"][1].update(last="conv0"), "the last stage ends with output0, not with conv0"),
-        (lambda f: f["pipeline"]["stages"][0].pop("last"), r"plan.json: not a plan \(KeyError: 'last'\)"),
-        (lambda f: f.update(pipeline=[1]), "plan.json: not a plan"),
+        (lambda f: f["pipeline"]["stages"][0].pop("last"), r"plan.json: pipeline.stages\[0\].last is missing; must"),
+        (lambda f: f.update(pipeline=[1]), "plan.json: pipeline is a list of 1; must be a table or null"),
         (lambda f: f["layers"][1].update(slicing={"tier00": "N"}), "conv0: a pipeline plan slices no layer; remove"),
     ],
 )

@@ -62,7 +62,9 @@ def test_an_unknown_axis_is_refused_with_the_meshs_own(plan: Plan) -> None:
 
 @pytest.mark.parametrize("dim", ["X", "n", 3])
 def test_an_unknown_dim_is_refused_with_the_known_ones(plan: Plan, dim: object) -> None:
-    with pytest.raises(PlanError, match=r"plan.json: conv0: unknown dim .*; choose from N, F, C, D, H, W"):
+    with pytest.raises(
+        PlanError, match=r"plan.json: layers\[1\].slicing.tier00 is .*; must be one of N, F, C, D, H, W"
+    ):
         Plan.from_dict(edited(plan, conv0={"tier00": dim}), "plan.json")
 
 
@@ -107,13 +109,71 @@ def test_what_is_not_a_plan_is_refused(fields: object) -> None:
 def test_a_missing_field_is_named(plan: Plan, field: str) -> None:
     fields = edited(plan)
     del fields[field]
-    with pytest.raises(PlanError, match=f"plan.json: not a plan .*'{field}'"):
+    with pytest.raises(PlanError, match=f"plan.json: {field} is missing; must be "):
         Plan.from_dict(fields, "plan.json")
 
 
 def test_a_plan_of_another_release_is_refused(plan: Plan) -> None:
-    with pytest.raises(PlanError, match="schema_version 9 is not readable here"):
+    with pytest.raises(PlanError, match=r"plan.json: schema_version is 9; this release reads 1 and 2"):
         Plan.from_dict({**edited(plan), "schema_version": 9}, "plan.json")
+
+
+def with_field(plan: Plan, path: str, value: Any) -> dict[str, Any]:
+    """The plan's file with one value changed: `layers.1.kind`."""
+    fields = edited(plan)
+    *steps, last = path.split(".")
+    place: Any = fields
+    for step in steps:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    place[last] = value
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        ("recompute", "no", "recompute is 'no'; must be true or false"),
+        ("batch", 16.7, "batch is 16.7; must be a whole number of at least 1"),
+        ("batch", "16", "batch is '16'; must be a whole number of at least 1"),
+        ("batch", 0, "batch is 0; must be a whole number of at least 1"),
+        ("batch", 10**20, "batch is 100000000000000000000; must be a whole number of at most 1,000,000,000,000,000"),
+        ("devices", 8, "devices is 8, but the mesh has 4: 2 x 2; plan again with --devices 8"),
+        ("mesh", {"tier00": 2, "tier10": 4}, "devices is 4, but the mesh has 8: 2 x 4"),
+        ("mesh", {"tier00": 2, "tier10": -2}, "mesh.tier10 is -2; must be a whole number of at least 1"),
+        ("mesh", {"tier00": 2, "tier10": 2, "x y": 1.5}, "mesh['x y'] is 1.5; must be a whole number of at least 1"),
+        ("mesh", [2, 2], "mesh is a list of 2; must be a table"),
+        ("model", "", "model is ''; must be text that is not empty"),
+        ("model", "a\nb", "model is 'a\\nb'; must be text on one line"),
+        ("model", "other", "model is 'other', but the file carries 'small_cnn'; plan again for 'other'"),
+        ("input", [3, 9, 9], "input is (3, 9, 9), but the file carries (3, 8, 8); plan again for (3, 9, 9)"),
+        ("dtype", "fp12", "unknown dtype 'fp12'; choose from bf16, fp16, fp32, tf32"),
+        ("colour", "red", "unknown field 'colour'; choose from schema_version, model"),
+        ("layers.1.slcing", {}, "layers[1]: unknown field 'slcing' (did you mean slicing?); choose from name, slicing"),
+        ("layers.1.slicing", "N", "layers[1].slicing is 'N'; must be a table"),
+        ("layers.1.name", "input0", "layers: 'input0' stands twice; leave one of them"),
+        ("layers.1.cost.total_s", float("nan"), "layers[1].cost.total_s is nan; must be a finite number, text"),
+        ("predicted.iteration_s", float("inf"), "predicted.iteration_s is inf; must be a finite number"),
+        (
+            "certificate.memory_limit_bytes",
+            "8GiB",
+            "certificate: memory_limit_bytes is '8GiB'; must be a number above 0 or null",
+        ),
+        ("certificate.constraints", "fix", "certificate: constraints is 'fix'; must be a list"),
+        ("machine.tiers", [], "machine: tiers is a list of 0; must be a list of at least 1"),
+        (
+            "graph.layers.1.shape",
+            [4, -4, 8, 8],
+            "graph: layers[1].shape[1] is -4; must be a whole number of at least 1",
+        ),
+    ],
+)
+def test_a_wrong_edit_is_refused_with_field_value_and_what_would_work(
+    plan: Plan, path: str, value: Any, complaint: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        Plan.from_dict(with_field(plan, path, value), "plan.json")
+    assert f"plan.json: {complaint}" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_files_that_are_missing_or_not_json_are_refused(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_json_is_one_document(runs: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "change", "complaint"),
     [
-        ([], ("0.120", "soon"), "line 5: iteration_s must be seconds above 0 (got 'soon')"),
+        ([], ("0.120", "soon"), "line 5: iteration_s is 'soon'; must be a number above 0"),
         ([], ("alexnet,serial", "alexnte,serial"), "unknown model 'alexnte'"),
         ([], ("filter,8", "filter,4096"), "alexnet, filter on 4096 devices, batch 64: no such run is possible"),
         (["--cluster", "abc"], ("", ""), "unknown cluster 'abc'"),

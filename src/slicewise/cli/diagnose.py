@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
 
     record = read_files(options.measured)
     plan, graph = asked_plan(options, None)
-    _check(plan, record)
+    check_record(plan, record)
     found = diagnose(record, projection(plan, graph, plan.hardware()))
     if options.json:
         request = {"model": plan.model, "cluster": plan.cluster, "devices": plan.devices, "batch": plan.batch}
@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
     return 0 if found.as_projected else 1
 
 
-def _check(plan: "Plan", record: "Record") -> None:
+def check_record(plan: "Plan", record: "Record") -> None:
     """A run of another model, batch or number of ranks would be judged by a wrong measure."""
     from slicewise.errors import PlanError
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from slicewise.units import parse_amount
+from slicewise.units import parse_amount, parse_count
 
 if TYPE_CHECKING:
     from slicewise.cost.training import Training
@@ -18,23 +18,17 @@ if TYPE_CHECKING:
 
 def positive(text: str) -> int:
     try:
-        value = int(text)
+        return parse_count(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive whole number (got {text!r})")
-    return value
+        raise argparse.ArgumentTypeError(f"must be a positive whole number (got {text!r})") from None
 
 
 def shape(text: str) -> tuple[int, ...]:
     """`3x224x224`."""
     try:
-        sizes = tuple(int(part) for part in text.lower().split("x"))
+        return tuple(parse_count(part) for part in text.lower().split("x"))
     except ValueError:
-        sizes = ()
-    if not sizes or any(size < 1 for size in sizes):
-        raise argparse.ArgumentTypeError(f"must look like 3x224x224 (got {text!r})")
-    return sizes
+        raise argparse.ArgumentTypeError(f"must look like 3x224x224 (got {text!r})") from None
 
 
 CLUSTER = "a preset, 'local' (this machine, as `slicewise calibrate` measured it), or a TOML file"
@@ -69,8 +63,8 @@ def share(text: str) -> float:
 
 def duration(text: str) -> float:
     """`90`, `90s`, `5min`, `2h`, in seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)?", text.strip())
-    if not match:
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(s|min|h)?", text.strip())
+    if not match or not float(match[1]):
         raise argparse.ArgumentTypeError(f"must look like 90s, 5min or 2h (got {text!r})")
     return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slicewise.strategies.projecting import Oracle, ProjectionTable
 
 HELP = "project every strategy to any number of devices: time by term, memory, epoch, and what is possible at all"
+MOST_COUNTS = 1000  # in one table
 
 
 def counts(text: str) -> list[int]:
@@ -38,6 +39,8 @@ def counts(text: str) -> list[int]:
                 raise argparse.ArgumentTypeError(f"counts before the dots must grow (got {text!r})")
             while found[-1] * factor < last:
                 found.append(round(found[-1] * factor))
+                if len(found) > MOST_COUNTS:
+                    raise argparse.ArgumentTypeError(f"makes more than {MOST_COUNTS} counts (got {text!r})")
         else:
             found.append(positive(item))
     return found

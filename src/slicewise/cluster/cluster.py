@@ -2,20 +2,27 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from math import prod
 from pathlib import Path
+from typing import Any
 
+from msgspec import UNSET, to_builtins
+
+from slicewise.cluster.cluster_file import ClusterFields, DeviceFields, TierFields
 from slicewise.cluster.device import Device as Device  # a cluster is described with it: known from here too
-from slicewise.cluster.device import read_device
-from slicewise.cluster.fields import Fields
+from slicewise.cluster.device import completed, read_device
 from slicewise.cluster.mesh import Mesh
 from slicewise.cluster.tuning import NEUTRAL, Tuning, read_tuning
 from slicewise.errors import ClusterError, RequestError, UnknownName
+from slicewise.formats.checking import check_version, checked
+from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
+READABLE = (1,)  # versions of the description
+MOST_DEVICES = 65_536  # beyond, tables over all devices fill memory; nobody has so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,13 @@ class Cluster:
     origin: str = "preset"
     tuning: Tuning = NEUTRAL  # what the framework does to the strategies' closed forms
 
+    def __post_init__(self) -> None:
+        names = [tier.name for tier in self.tiers]
+        if len(set(names)) < len(names):
+            raise ClusterError(f"{self.name}: tiers must have different names (got {', '.join(names)})")
+        if self.devices > MOST_DEVICES:
+            raise ClusterError(f"{self.name}: {self.devices:,} devices; at most {MOST_DEVICES:,} can be described")
+
     @cached_property
     def devices(self) -> int:
         return prod(tier.size for tier in self.tiers)
@@ -74,8 +88,8 @@ class Cluster:
 
     def with_devices(self, devices: int) -> "Cluster":
         """Trimmed or grown to `devices`: whole inner tiers first, the outermost takes the rest."""
-        if devices < 1:
-            raise ClusterError(f"{self.name}: devices must be positive (got {devices})")
+        if not 1 <= devices <= MOST_DEVICES:
+            raise ClusterError(f"{self.name}: devices must be from 1 to {MOST_DEVICES:,} (got {devices})")
         tiers: list[Tier] = []
         left = devices
         for position in reversed(range(len(self.tiers))):
@@ -129,57 +143,42 @@ def description(name: str) -> tuple[str, str]:
 
 
 def _read(path: Path) -> str:
-    if not path.exists():
-        raise ClusterError(f"{path}: no such file")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ClusterError(f"{path}: not TOML (not UTF-8 text: {error.reason})") from error
+    return read_text(path, ClusterError, "TOML", largest_bytes=LARGEST_TOML_BYTES)
 
 
 def parse_cluster(text: str, origin: str) -> Cluster:
-    """A cluster from TOML; errors name the file and the field."""
-    return cluster_of(Fields.parse(text, origin))
+    """A cluster from TOML; errors name the file, the field, its value and what would work."""
+    return cluster_of(parse_toml(text, origin, ClusterError), origin)
 
 
-def cluster_of(given: Fields) -> Cluster:
-    given.check_names(("name", "origin", "overlap", "cores", "device", "tiers", "tuning"))
-    return Cluster(
-        name=given.text("name"),
-        device=read_device(given),
-        tiers=_tiers(given),
-        overlap=given.share("overlap") if "overlap" in given else 1.0,
-        cores=given.whole("cores") if "cores" in given else None,
-        origin=given.text("origin") if "origin" in given else "preset",
-        tuning=read_tuning(given.table("tuning")) if "tuning" in given else NEUTRAL,
-    )
+def cluster_of(document: Any, origin: str) -> Cluster:
+    """Of a table as the TOML has it."""
+    if isinstance(document, dict):
+        check_version({"schema_version": READABLE[0], **document}, origin, READABLE, ClusterError)
+        document = document | {"device": completed(document["device"], origin)} if "device" in document else document
+    fields = checked(ClusterFields, document, origin, ClusterError)
+    assert isinstance(fields.device, DeviceFields)  # a name is completed
+    device = read_device(fields.device, origin)
+    try:
+        return Cluster(
+            name=fields.name,
+            device=device,
+            tiers=tuple(_tier(tier) for tier in fields.tiers),
+            overlap=fields.overlap,
+            cores=None if fields.cores is UNSET else fields.cores,
+            origin=fields.origin,
+            tuning=read_tuning(fields.tuning),
+        )
+    except ClusterError as error:
+        raise ClusterError(f"{origin}: {error}") from error
 
 
-def _tiers(given: Fields) -> tuple[Tier, ...]:
-    tiers = tuple(_tier(table) for table in given.tables("tiers"))
-    names = [tier.name for tier in tiers]
-    if len(set(names)) < len(names):
-        given.fail(f"tiers must have different names (got {', '.join(names)})")
-    return tiers
-
-
-def _tier(given: Fields) -> Tier:
-    given.check_names([item.name for item in fields(Tier)])
+def _tier(fields: TierFields) -> Tier:
     return Tier(
-        name=given.text("name"),
-        size=given.whole("size"),
-        latency_s=given.positive("latency_s"),
-        bytes_per_s=given.positive("bytes_per_s"),
-        ports=given.whole("ports") if "ports" in given else 1,
-        collectives=_collectives(given.table("collectives")) if "collectives" in given else {},
+        name=fields.name,
+        size=fields.size,
+        latency_s=fields.latency_s,
+        bytes_per_s=fields.bytes_per_s,
+        ports=fields.ports,
+        collectives={name: Link(**link) for name, link in to_builtins(fields.collectives).items()},
     )
-
-
-def _collectives(given: Fields) -> dict[str, Link]:
-    given.check_names(COLLECTIVES, "collective")
-    return {name: _link(given.table(name)) for name in given.values}
-
-
-def _link(given: Fields) -> Link:
-    given.check_names([item.name for item in fields(Link)])
-    return Link(given.positive("latency_s"), given.positive("bytes_per_s"))

@@ -1,17 +1,20 @@
 """What one device does, and the catalogue of those that can be named."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from slicewise.cluster.fields import Fields
+from msgspec import to_builtins
+
+from slicewise.cluster.cluster_file import DeviceFields
 from slicewise.errors import ClusterError
+from slicewise.formats.checking import checked
+from slicewise.formats.files import parse_toml
+from slicewise.formats.words import shown
 
 DTYPES = ("fp32", "tf32", "bf16", "fp16")
-_FAMILIES = ("conv", "linear", "conv3d")
-_DIRECTIONS = ("", "_backward")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,63 +46,52 @@ class Device:
 
 
 def device_names() -> list[str]:
-    return list(_catalogue().values)
+    return list(_catalogue())
 
 
 def load_device(name: str) -> Device:
     """A device of the catalogue."""
-    return read_device(Fields(values={"device": name}, origin="devices.toml"))
+    origin = "devices.toml"
+    return read_device(checked(DeviceFields, completed(name, origin), f"{origin}: {name}", ClusterError), origin)
 
 
-def read_device(cluster: Fields) -> Device:
-    """Of a cluster's description: `device = "A100-80"`, or [device] spelled out, or `like` one but for what it says."""
-    if isinstance(cluster.values.get("device"), str):
-        cluster = Fields(values={"device": {"like": cluster.text("device")}}, origin=cluster.origin)
-    given = cluster.table("device")
-    given.check_names(["like", *(item.name for item in fields(Device))])
-    device = Fields(values=_completed(given), origin=given.origin, path=given.path)
+def read_device(fields: DeviceFields, origin: str) -> Device:
+    """Of `[device]` of a cluster file, completed."""
+    efficiency = to_builtins(fields.efficiency)
+    for name, other in (("conv3d", "conv3d_backward"), ("conv3d_backward", "conv3d")):
+        if name in efficiency and other not in efficiency:
+            raise ClusterError(f"{origin}: device.efficiency.{other} is missing; {name} needs it")
     return Device(
-        name=device.text("name"),
-        peak_flops_per_s=device.positive("peak_flops_per_s"),
-        memory_bytes_per_s=device.positive("memory_bytes_per_s"),
-        memory_bytes=device.whole("memory_bytes"),
-        kernel_s=device.positive("kernel_s"),
-        efficiency=_efficiency(device.table("efficiency")),
-        half_size=device.three("half_size") if "half_size" in device else (0.0, 0.0, 0.0),
-        reduced_flops_per_s=_reduced(device.table("reduced_flops_per_s")) if "reduced_flops_per_s" in device else {},
+        name=fields.name,
+        peak_flops_per_s=fields.peak_flops_per_s,
+        memory_bytes_per_s=fields.memory_bytes_per_s,
+        memory_bytes=fields.memory_bytes,
+        kernel_s=fields.kernel_s,
+        efficiency=efficiency,
+        half_size=fields.half_size,
+        reduced_flops_per_s=to_builtins(fields.reduced_flops_per_s),
     )
 
 
-@cache
-def _catalogue() -> Fields:
-    return Fields.parse(resources.files("slicewise.cluster").joinpath("devices.toml").read_text(), "devices.toml")
-
-
-def _completed(given: Fields) -> Mapping[str, Any]:
-    """What is given over what the device it is like has, table by table."""
-    if "like" not in given:
-        return given.values
-    name = given.text("like")
+def completed(said: Any, origin: str) -> Any:
+    """What a file says of its device over what the one it is `like` has, table by table; a name alone is like that."""
+    given = {"like": said} if isinstance(said, str) else said
+    if not isinstance(given, dict) or not isinstance(given.get("like"), str):
+        return said
+    name = given["like"]
     if name not in _catalogue():
-        given.fail(f"unknown device {name!r}; choose from {', '.join(device_names())}, or spell it out under [device]")
-    base = {**_completed(_catalogue().table(name)), "name": name}
+        raise ClusterError(
+            f"{origin}: device: unknown device {shown(name)}; choose from {', '.join(device_names())}, "
+            "or spell it out under [device]"
+        )
+    base = {**completed(_catalogue()[name], origin), "name": name}
     return base | {
         key: {**base[key], **value} if isinstance(value, dict) and isinstance(base.get(key), dict) else value
-        for key, value in given.values.items()
+        for key, value in given.items()
     }
 
 
-def _efficiency(given: Fields) -> dict[str, float]:
-    given.check_names([family + direction for family in _FAMILIES for direction in _DIRECTIONS])
-    has_volumes = "conv3d" in given or "conv3d_backward" in given
-    return {
-        family + direction: given.positive(family + direction)
-        for family in _FAMILIES
-        if family != "conv3d" or has_volumes
-        for direction in _DIRECTIONS
-    }
-
-
-def _reduced(given: Fields) -> dict[str, float]:
-    given.check_names(DTYPES[1:], "dtype")
-    return {dtype: given.positive(dtype) for dtype in DTYPES if dtype in given}
+@cache
+def _catalogue() -> dict[str, Any]:
+    text = resources.files("slicewise.cluster").joinpath("devices.toml").read_text(encoding="utf-8")
+    return parse_toml(text, "devices.toml", ClusterError)

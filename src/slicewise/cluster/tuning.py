@@ -7,7 +7,9 @@ per tier are not here: they are the tiers' own (`Tier.collectives`), as for ever
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from slicewise.cluster.fields import Fields
+from msgspec import to_builtins
+
+from slicewise.cluster.cluster_file import TuningFields
 
 SHARDED = ("filter", "channel", "spatial")  # ways to make a layer smaller than a device would like
 STRATEGIES = (
@@ -51,21 +53,9 @@ class Tuning:
 NEUTRAL = Tuning()
 
 
-def read_tuning(given: Fields) -> Tuning:
-    """From `[tuning]` of a cluster file."""
-    given.check_names([item.name for item in fields(Tuning)])
-    return Tuning(
-        fixed_compute=_numbers(given, "fixed_compute", SHARDED),
-        communication=_numbers(given, "communication", STRATEGIES),
-        flat_rings=_flag(given, "flat_rings", NEUTRAL.flat_rings),
-        layer_messages=_flag(given, "layer_messages", NEUTRAL.layer_messages),
-        split_linear=_flag(given, "split_linear", NEUTRAL.split_linear),
-        staged_bytes_per_s=_positive(given, "staged_bytes_per_s"),
-        halo_latency_s=_positive(given, "halo_latency_s"),
-        overlap=given.share("overlap") if "overlap" in given else NEUTRAL.overlap,
-        memory_reuse=_positive(given, "memory_reuse") or NEUTRAL.memory_reuse,
-        margin=_positive(given, "margin"),
-    )
+def read_tuning(fields: TuningFields) -> Tuning:
+    """Of `[tuning]` of a cluster file."""
+    return Tuning(**to_builtins(fields))
 
 
 def tuning_toml(tuning: Tuning) -> list[str]:
@@ -85,24 +75,3 @@ def tuning_toml(tuning: Tuning) -> list[str]:
 
 def _key(name: str) -> str:
     return f'"{name}"' if "+" in name else name
-
-
-def _numbers(given: Fields, name: str, known: tuple[str, ...]) -> dict[str, float]:
-    if name not in given:
-        return {}
-    table = given.table(name)
-    table.check_names(known, "strategy")
-    return {key: table.positive(key) for key in table.values}
-
-
-def _flag(given: Fields, name: str, otherwise: bool) -> bool:
-    if name not in given:
-        return otherwise
-    value = given.values[name]
-    if not isinstance(value, bool):
-        given.fail(f"{name} must be true or false (got {value!r})")
-    return value
-
-
-def _positive(given: Fields, name: str) -> float | None:
-    return given.positive(name) if name in given else None

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, cluster_of
-from slicewise.cluster.fields import Fields
+from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import tuning_toml
 
 
@@ -52,10 +51,6 @@ def to_fields(cluster: Cluster) -> dict[str, Any]:
     fields["device"]["half_size"] = list(cluster.device.half_size)
     fields["tiers"] = list(fields["tiers"])
     return {name: _said(value) for name, value in fields.items() if value is not None}
-
-
-def read_fields(values: Any, origin: str) -> Cluster:
-    return cluster_of(Fields(values=values if isinstance(values, dict) else {}, origin=origin))
 
 
 def _said(value: Any) -> Any:

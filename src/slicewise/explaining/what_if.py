@@ -14,7 +14,7 @@ from slicewise.planning import model_of, predicted, space_of
 from slicewise.planning import plan as plan_again
 from slicewise.plans import Plan
 from slicewise.search.solver import Progress
-from slicewise.units import parse_amount, parse_seconds
+from slicewise.units import parse_amount, parse_count, parse_seconds
 
 _LINK = ("bandwidth", "latency")
 _JOB = ("batch", "devices", "memory", "dtype", "optimizer", "batchnorm")
@@ -41,9 +41,11 @@ class Job:
         if dot:
             return self._with_link(tier, field, value)
         if name in ("batch", "devices"):
-            if not value.isdigit() or int(value) < 1:
-                raise RequestError(f"--what-if {text!r}: {name} must be a positive whole number (got {value!r})")
-            count = int(value)
+            try:
+                count = parse_count(value)
+            except ValueError:
+                message = f"--what-if {text!r}: {name} must be a positive whole number (got {value!r})"
+                raise RequestError(message) from None
             return (
                 replace(self, batch=count)
                 if name == "batch"
@@ -118,7 +120,7 @@ def what_if(
     cluster, network = plan.hardware(), graph or plan.network()
     plan.check(plan.sized(network), cluster.mesh)
     model = model_of(plan, network, cluster)
-    pins = [str(text).split(" ", 1) for text in plan.certificate.get("constraints", ())]
+    pins = [text.partition(" ")[::2] for text in plan.certificate.get("constraints", ())]
     job = Job(
         cluster=cluster,
         batch=plan.batch,

@@ -5,19 +5,19 @@ resnet50,serial,1,64,0.2,,,
 resnet50,data+filter,16,256,0.3,4x4,fp32,3x224x224
 """
 
-import csv
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
-from math import isfinite
+from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn
 
 from slicewise.cluster.device import DTYPES
 from slicewise.cluster.tuning import STRATEGIES
 from slicewise.errors import RequestError
-
-REQUIRED = ("model", "strategy", "devices", "batch", "iteration_s")
-OPTIONAL = ("split", "dtype", "input", "compute_s", "communication_s")
+from slicewise.formats.checking import checked
+from slicewise.formats.files import number, parse_csv, read_text
+from slicewise.formats.schema import Count, Name, Seconds, Table
+from slicewise.formats.words import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,86 +36,83 @@ class Run:
     communication_s: float | None = None
 
 
+class RunFields(Table):
+    """The columns; those with a default may be missing, and any cell of them empty."""
+
+    model: Name
+    strategy: Name
+    devices: Count
+    batch: Count
+    iteration_s: Seconds
+    split: str = ""
+    dtype: str = ""
+    input: str = ""
+    compute_s: Seconds | None = None
+    communication_s: Seconds | None = None
+
+
+_COLUMNS = RunFields.__struct_fields__
+_REQUIRED = _COLUMNS[: -len(RunFields.__struct_defaults__)]
+_NUMBERS = ("devices", "batch", "iteration_s", "compute_s", "communication_s")
+
+
 def read_runs(path: Path) -> tuple[Run, ...]:
     """All lines of the file; errors name the file, the line and the column."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise RequestError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise RequestError(f"{path}: not CSV (not UTF-8 text: {error.reason})") from error
-    reader = csv.DictReader(text.splitlines())
-    names = [name.strip() for name in reader.fieldnames or ()]
-    for name in REQUIRED:
+    rows = parse_csv(read_text(path, RequestError, "CSV"), str(path), RequestError)
+    names = rows[0][1] if rows else []
+    for name in _REQUIRED:
         if name not in names:
-            raise RequestError(f"{path}: no column {name!r}; the first line must name {', '.join(REQUIRED)}")
-    for name in names:
-        if name not in REQUIRED + OPTIONAL:
-            raise RequestError(f"{path}: unknown column {name!r}; choose from {', '.join(REQUIRED + OPTIONAL)}")
-    runs = tuple(
-        _Line(f"{path}: line {reader.line_num}", {key.strip(): value or "" for key, value in row.items() if key}).run()
-        for row in reader
-    )
-    if not runs:
+            raise RequestError(f"{path}: no column {name!r}; the first line must name {', '.join(_REQUIRED)}")
+    if len(set(names)) < len(names):
+        raise RequestError(f"{path}: a column stands twice in the first line; leave one of them")
+    if len(rows) < 2:
         raise RequestError(f"{path}: no runs; one line per measured configuration, below the names of the columns")
-    return runs
+    return tuple(_run(dict(zip_longest(names, row, fillvalue="")), f"{path}, line {line}") for line, row in rows[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    where: str
-    values: Mapping[str, str]
+def _run(cells: dict[str, str], where: str) -> Run:
+    said = {
+        name: number(cell) if name in _NUMBERS else cell
+        for name, cell in cells.items()
+        if cell or name in _REQUIRED or name not in _COLUMNS
+    }
+    fields = checked(RunFields, said, where)
+    if fields.strategy not in STRATEGIES:
+        _fail(where, "strategy", fields.strategy, f"one of {', '.join(STRATEGIES)}")
+    if fields.strategy == "serial" and fields.devices != 1:
+        _fail(where, "devices", fields.devices, "1 for serial")
+    if fields.dtype and fields.dtype not in DTYPES:
+        _fail(where, "dtype", fields.dtype, f"one of {', '.join(DTYPES)}")
+    return Run(
+        model=fields.model,
+        strategy=fields.strategy,
+        devices=fields.devices,
+        batch=fields.batch,
+        iteration_s=fields.iteration_s,
+        split=_split(fields, where),
+        dtype=fields.dtype or "fp32",
+        input=_sizes(fields.input, "input", "3x224x224", where),
+        compute_s=fields.compute_s,
+        communication_s=fields.communication_s,
+    )
 
-    def run(self) -> Run:
-        strategy, devices = self.text("strategy"), self.whole("devices")
-        if strategy not in STRATEGIES:
-            self.fail("strategy", f"must be one of {', '.join(STRATEGIES)}")
-        if strategy == "serial" and devices != 1:
-            self.fail("devices", "must be 1 for serial")
-        dtype = self.text("dtype") or "fp32"
-        if dtype not in DTYPES:
-            self.fail("dtype", f"must be one of {', '.join(DTYPES)}")
-        return Run(
-            model=self.text("model") or self.fail("model", "must name a model"),
-            strategy=strategy,
-            devices=devices,
-            batch=self.whole("batch"),
-            iteration_s=self.seconds("iteration_s"),
-            split=self.split(devices),
-            dtype=dtype,
-            input=self.sizes("input", "3x224x224"),
-            compute_s=self.seconds("compute_s") if self.text("compute_s") else None,
-            communication_s=self.seconds("communication_s") if self.text("communication_s") else None,
-        )
 
-    def text(self, name: str) -> str:
-        return self.values.get(name, "").strip()
+def _split(fields: RunFields, where: str) -> tuple[int, int] | None:
+    sizes = _sizes(fields.split, "split", "4x4", where)
+    if sizes is None:
+        return None
+    if len(sizes) != 2 or sizes[0] * sizes[1] != fields.devices:
+        _fail(where, "split", fields.split, f"p1xp2 that makes {fields.devices} devices")
+    return sizes[0], sizes[1]
 
-    def whole(self, name: str) -> int:
-        text = self.text(name)
-        return int(text) if text.isdecimal() and int(text) else self.fail(name, "must be a positive whole number")
 
-    def seconds(self, name: str) -> float:
-        try:
-            value = float(self.text(name))
-        except ValueError:
-            value = -1.0
-        return value if value > 0 and isfinite(value) else self.fail(name, "must be seconds above 0")
+def _sizes(text: str, name: str, example: str, where: str) -> tuple[int, ...] | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"([1-9][0-9]{0,8})(x[1-9][0-9]{0,8})*", text.lower()):
+        _fail(where, name, text, f"sizes such as {example}")
+    return tuple(map(int, text.lower().split("x")))
 
-    def sizes(self, name: str, example: str) -> tuple[int, ...] | None:
-        text = self.text(name)
-        parts = text.lower().split("x")
-        if text and not all(part.isdecimal() and int(part) for part in parts):
-            self.fail(name, f"must look like {example}")
-        return tuple(map(int, parts)) if text else None
 
-    def split(self, devices: int) -> tuple[int, int] | None:
-        sizes = self.sizes("split", "4x4")
-        if sizes is None:
-            return None
-        if len(sizes) != 2 or sizes[0] * sizes[1] != devices:
-            self.fail("split", f"must be p1xp2 that makes {devices} devices")
-        return sizes[0], sizes[1]
-
-    def fail(self, name: str, complaint: str) -> NoReturn:
-        raise RequestError(f"{self.where}: {name} {complaint} (got {self.text(name)!r})")
+def _fail(where: str, name: str, value: object, wanted: str) -> NoReturn:
+    raise RequestError(f"{where}: {name} is {shown(value)}; must be {wanted}")

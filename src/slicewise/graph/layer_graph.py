@@ -7,14 +7,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict as values_of
+
 from slicewise.errors import GraphError
+from slicewise.formats.checking import check_version, checked
+from slicewise.formats.files import parse_json, read_text
+from slicewise.graph.checks import check_graph, check_sizes
 from slicewise.graph.dims import BATCH, Dim
+from slicewise.graph.graph_file import GraphFields, LayerFields
 from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
 from slicewise.graph.returns import Returns
 from slicewise.graph.window import Window
 from slicewise.saving import write_file
 
 SCHEMA_VERSION = 1
+READABLE = (1,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +147,8 @@ class LayerGraph:
             )
             for layer in self.layers
         )
+        for layer in layers:
+            check_sizes(layer)
         return replace(self, layers=layers)
 
     def to_json(self) -> str:
@@ -160,35 +169,32 @@ class LayerGraph:
 
     @classmethod
     def from_json(cls, text: str, origin: str = "graph") -> "LayerGraph":
-        try:
-            fields = json.loads(text)
-        except ValueError as error:
-            raise GraphError(f"{origin}: not JSON ({error})") from error
-        return cls.from_dict(fields, origin)
+        return cls.from_dict(parse_json(text, origin, GraphError), origin)
 
     @classmethod
-    def from_dict(cls, fields: Any, origin: str = "graph") -> "LayerGraph":
+    def from_dict(cls, document: Any, origin: str = "graph") -> "LayerGraph":
+        """Of what `to_json` writes; errors name the field, its value and what would work."""
+        check_version(document, origin, READABLE, GraphError)
+        fields = checked(GraphFields, document, origin, GraphError)
+        layers = tuple(map(_layer, fields.layers, document["layers"]))
         try:
-            version = fields["schema_version"]
-            if version != SCHEMA_VERSION:
-                raise GraphError(
-                    f"{origin}: schema_version {version} is not readable here (this release reads {SCHEMA_VERSION})"
-                )
-            return cls(
-                name=fields["name"],
-                layers=tuple(_layer(item) for item in fields["layers"]),
-                returns=Returns.from_dict(fields["returns"]) if "returns" in fields else None,
-                fingerprint=fields.get("fingerprint"),
+            graph = cls(
+                name=fields.name,
+                layers=layers,
+                returns=Returns.from_dict(document["returns"]) if fields.returns else None,
+                fingerprint=fields.fingerprint,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise GraphError(f"{origin}: not a saved graph ({type(error).__name__}: {error})") from error
+        except GraphError as error:
+            raise GraphError(f"{origin}: {error}") from error
+        check_graph(graph, origin)
+        return graph
 
     def save(self, path: Path) -> None:
         write_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "LayerGraph":
-        return cls.from_json(Path(path).read_text(), str(path))
+        return cls.from_json(read_text(Path(path), GraphError, "a saved graph"), str(path))
 
 
 def _layer_fields(layer: Layer) -> dict[str, Any]:
@@ -214,29 +220,19 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def _layer(fields: dict[str, Any]) -> Layer:
+def _layer(fields: LayerFields, said: dict[str, Any]) -> Layer:
+    """Of checked fields; `said` is the same layer as the file has it."""
     return Layer(
-        name=fields["name"],
-        kind=Kind(fields["kind"]),
-        inputs=tuple(fields["inputs"]),
-        input_shapes=tuple(tuple(shape) for shape in fields["input_shapes"]),
-        input_dims=tuple(fields["input_dims"]),
-        shape=tuple(fields["shape"]),
-        dims=fields["dims"],
-        weights=tuple(_weight(item) for item in fields["weights"]),
-        buffers=tuple(_weight(item) for item in fields.get("buffers", [])),
-        windows={Dim(dim): Window(**window) for dim, window in fields["windows"].items()},
-        options=fields["options"],
-        groups=fields["groups"],
-    )
-
-
-def _weight(fields: dict[str, Any]) -> Weight:
-    return Weight(
-        name=fields["name"],
-        shape=tuple(fields["shape"]),
-        dims=fields["dims"],
-        trained=fields["trained"],
-        shared=fields.get("shared", False),
-        again=fields.get("again", False),
+        name=fields.name,
+        kind=fields.kind,
+        inputs=fields.inputs,
+        input_shapes=fields.input_shapes,
+        input_dims=fields.input_dims,
+        shape=fields.shape,
+        dims=fields.dims,
+        weights=tuple(Weight(**values_of(weight)) for weight in fields.weights),
+        buffers=tuple(Weight(**values_of(buffer)) for buffer in fields.buffers),
+        windows={Dim(dim): Window(**values_of(getattr(fields.windows, dim))) for dim in said["windows"]},
+        options=said["options"],
+        groups=fields.groups,
     )

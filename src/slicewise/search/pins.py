@@ -14,7 +14,7 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.partition.choices import Choices
 
-_DIM = re.compile(r"([NFCDHW])([1-9]\d*)?")
+_DIM = re.compile(r"([NFCDHW])([1-9][0-9]{0,8})?")
 
 
 @dataclass(frozen=True)

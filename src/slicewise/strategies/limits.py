@@ -14,10 +14,11 @@ Every price is a difference of two projections, or a term of one:
 from dataclasses import dataclass
 from math import prod
 
+from slicewise.cluster.cluster import MOST_DEVICES
 from slicewise.partition.steps import Op
 from slicewise.strategies.engines import ParadlEngine
 from slicewise.strategies.links import Links
-from slicewise.strategies.projecting import FURTHEST, LAYERWISE, Oracle
+from slicewise.strategies.projecting import LAYERWISE, Oracle
 from slicewise.strategies.projection import Projection
 from slicewise.units import amount, seconds
 
@@ -122,7 +123,7 @@ def last_paying(oracle: Oracle, strategy: str) -> Stop | None:
     """
     if strategy in ("serial", LAYERWISE):
         return None
-    furthest = FURTHEST if isinstance(oracle.engine, ParadlEngine) else 1024
+    furthest = MOST_DEVICES if isinstance(oracle.engine, ParadlEngine) else 1024
     best: Projection | None = None
     count = 1
     while count <= furthest:

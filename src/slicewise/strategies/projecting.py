@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster
 from slicewise.cluster.margins import margin_of
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestError
@@ -21,7 +21,6 @@ from slicewise.strategies.setting import Terms
 AS_FRAMEWORKS_DO = Training(batchnorm="local")
 LAYERWISE = "layerwise"
 ROUNDING = 1e-9
-FURTHEST = 65536  # devices that anybody asks about
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,7 +86,7 @@ class Oracle:
     @cached_property
     def uncongested(self) -> "Oracle":
         """The same on a machine where every flow has a port of its own."""
-        tiers = tuple(replace(tier, ports=max(tier.ports, FURTHEST)) for tier in self.cluster.tiers)
+        tiers = tuple(replace(tier, ports=max(tier.ports, MOST_DEVICES)) for tier in self.cluster.tiers)
         machine = replace(self.cluster, tiers=tiers)
         return replace(self, cluster=machine, engine=self.engine.on(machine))
 
@@ -235,6 +234,9 @@ def table_of(
     layerwise: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProjectionTable:
+    for count in counts:
+        if not 1 <= count <= MOST_DEVICES:
+            raise RequestError(f"--devices must be from 1 to {MOST_DEVICES:,} (got {count})")
     if isinstance(asked.engine, ParadlEngine):
         asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
     rows: dict[int, list[Projection]] = {}

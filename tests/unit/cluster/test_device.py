@@ -70,18 +70,18 @@ def test_a_file_changes_some_figures_of_a_device_it_names() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('device = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100, V100-16, V100-32, A100-40"),
-        ('[device]\nlike = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100"),
-        ("[device]\nlike = 100", "mine.toml: device: like must be text, in quotes (got 100)"),
-        ('[device]\nname = "A100-80"', "mine.toml: device: peak_flops_per_s is missing"),
-        ('[device]\nlike = "P100"\nefficiency = 0.5', "mine.toml: device: efficiency must be a table (got 0.5)"),
+        ('device = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100, V100-16,"),
+        ('[device]\nlike = "A100"', "mine.toml: device: unknown device 'A100'"),
+        ("[device]\nlike = 100", "mine.toml: device.like is 100; must be text"),
+        ('[device]\nname = "A100-80"', "mine.toml: device.peak_flops_per_s is missing"),
+        ('[device]\nlike = "P100"\nefficiency = 0.5', "mine.toml: device.efficiency is 0.5; must be a table"),
         (
             '[device]\nlike = "P100"\n[device.reduced_flops_per_s]\nint8 = 1e12',
-            "mine.toml: device.reduced_flops_per_s: unknown dtype 'int8'; choose from tf32, bf16, fp16",
+            "mine.toml: device.reduced_flops_per_s: unknown field 'int8'; choose from tf32, bf16, fp16",
         ),
         (
             '[device]\nlike = "P100"\n[device.reduced_flops_per_s]\nfp16 = -1',
-            "mine.toml: device.reduced_flops_per_s: fp16 must be a positive number (got -1)",
+            "mine.toml: device.reduced_flops_per_s.fp16 is -1; must be a number above 0",
         ),
     ],
 )

@@ -49,17 +49,39 @@ def test_a_file_per_rank_is_in_the_order_given(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("", "empty; a CSV of iteration times has a column iteration_s"),
-        ("seconds\n0.1\n", "columns seconds; there must be iteration_s, or rank0_s"),
-        ("iteration_s,rank0_s\n0.1,0.1\n", "columns iteration_s, rank0_s; there must be"),
-        ("iteration_s\n0.1\nfast\n", "line 3: 'fast' is no number"),
-        ("step,iteration_s\n1\n", "line 2: 'nothing' is no number"),
-        ("iteration_s\n", "must be positive seconds"),
-        ("iteration_s\n0\n", "must be positive seconds"),
-        ("iteration_s\nnan\n", "'nan' is no number"),
+        ("seconds\n0.1\n", "columns 'seconds'; there must be iteration_s, or rank0_s"),
+        ("iteration_s,rank0_s\n0.1,0.1\n", "columns 'iteration_s', 'rank0_s'; there must be"),
+        ("rank0_s,rank00_s\n0.1,0.1\n", "a column stands twice in rank0_s, rank00_s"),
+        ("iteration_s\n0.1\nfast\n", "line 3: iteration_s is 'fast'; must be a number above 0"),
+        ("step,iteration_s\n1\n", "line 2: iteration_s is ''; must be a number above 0"),
+        ("iteration_s\n0.1,0.2\n", "line 2: 2 cells for 1 columns"),
+        ("step,iteration_s\n16.7,0.1\n", "line 2: step is 16.7; must be a whole number of at least 0"),
+        ("step,iteration_s\n3,0.1\n3,0.1\n", "line 3: step 3 comes after step 3; steps must grow"),
+        ("iteration_s\n", "no iteration times"),
+        ("iteration_s\n0\n", "line 2: iteration_s is 0; must be a number above 0"),
+        ("iteration_s\n-1\n", "line 2: iteration_s is -1.0; must be a number above 0"),
+        ("iteration_s\n1e300\n", "line 2: iteration_s is 1e+300; must be a number of at most 1,000,000,000.0"),
+        ("iteration_s\nnan\n", "line 2: iteration_s is nan; must be a number above 0"),
+        (f"iteration_s\n{'1' * 200_000}\n", "line 2: not CSV (field larger than field limit"),
         ("{oops", "not JSON"),
         ('{"a": 1}', "no seconds by step (`steps_s`)"),
         ('{"steps_s": {"step": [[0.1, 0.2], [0.1]]}}', "`steps_s` is no table of steps x ranks"),
         ('{"steps_s": {"step": [[0.1]], "sync": [[0.1, 0.2]]}}', "`steps_s` is no table of steps x ranks"),
+        ('{"steps_s": {"step": []}}', "`steps_s` is no table of steps x ranks"),
+        ('{"steps_s": {"step": [[0.1]], "sink": [[0.1]]}}', "steps_s: unknown field 'sink'"),
+        ('{"steps_s": {"step": [[0.1]], "sync": [["0"]]}}', "steps_s.sync[0][0] is '0'; must be a number"),
+        ('{"steps_s": {"step": [[-0.1]]}}', "steps_s.step[0][0] is -0.1; must be a number above 0"),
+        ('{"steps_s": {"step": [[0.1]]}, "batch": 16.7}', "batch is 16.7; must be a whole number of at least 1"),
+        ('{"steps_s": {"step": [[0.1]]}, "schema_version": 9}', "schema_version is 9; this release reads 1"),
+        ('{"steps_s": {"step": [[0.1]]}, "steps_s": {}}', "field 'steps_s' stands twice in one table"),
+        ('{"traceEvents": {}}', "traceEvents is a table; must be a list"),
+        ('{"traceEvents": [3]}', "traceEvents[0] is 3; must be a table"),
+        ('[{"ph": "X", "dur": -1}]', "traceEvents[0].dur is -1; must be a number of at least 0"),
+        ('[{"ph": "X", "name": "step 0", "cat": "step"}]', "traceEvents[0].ts is missing"),
+        ('[{"ph": "X", "name": "step 0", "cat": "step", "ts": 0, "pid": "a"}]', "pid of 'step 0' is 'a'; must be"),
+        ('[{"ph": "X", "name": "step 0", "cat": "step", "ts": 0, "pid": 0}]', "step 0 takes 0 s; must be from 1e-09"),
+        ('{"schemaVersion": 2, "traceEvents": []}', "schema_version is 2; this release reads 1"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"traceEvents": []}', "a trace without steps; `slicewise run --trace` writes them"),
     ],
 )
@@ -67,12 +89,13 @@ def test_what_is_none_of_the_kinds_is_refused_with_a_reason(tmp_path: Path, text
     with pytest.raises(RequestError) as refused:
         read_files([written(tmp_path, "file", text)])
     assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RequestError, match="neither JSON nor CSV"):
+    with pytest.raises(RequestError, match="not JSON or CSV"):
         read_files([path])
 
 
@@ -223,3 +246,22 @@ def test_a_compressed_trace_of_one_rank_counts_waiting_as_moving(tmp_path: Path)
     record = read_files([path])
     assert record.ranks == (1,)
     assert (record.seconds["communication"] * 1e6).round(3).tolist() == [[300], [300]]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (gzip.compress(b"iteration_s\n0.1\n")[:-9], "compressed, and damaged"),
+        (gzip.compress(b"iteration_s\n0.1\n")[:12] + b"xxxx", "compressed, and damaged"),
+        (b"\x1f\x8bnot gzip at all", "compressed, and damaged"),
+        (gzip.compress(bytes(300 * 2**20), 1), "larger than 256 MiB"),
+    ],
+    ids=["cut short", "broken inside", "broken from the start", "a bomb"],
+)
+def test_a_compressed_file_that_is_damaged_or_never_ends_is_refused(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "times.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(RequestError, match=reason):
+        read_files([path])

@@ -44,26 +44,29 @@ def test_optional_columns_may_be_empty_or_missing(tmp_path: Path) -> None:
         ("", "no column 'model'; the first line must name model, strategy, devices, batch, iteration_s"),
         ("model,strategy,devices,batch\n", "no column 'iteration_s'"),
         (HEAD, "no runs"),
-        (HEAD.replace("split", "spilt") + GOOD, "unknown column 'spilt'; choose from model"),
-        (HEAD + GOOD + GOOD.replace("0.3", "fast"), "line 3: iteration_s must be seconds above 0 (got 'fast')"),
-        (HEAD + GOOD.replace("0.3", "nan"), "line 2: iteration_s must be seconds above 0 (got 'nan')"),
-        (HEAD + GOOD.replace("0.3", "-1"), "line 2: iteration_s must be seconds above 0"),
-        (HEAD + GOOD.replace(",16,", ",many,"), "line 2: devices must be a positive whole number (got 'many')"),
-        (HEAD + GOOD.replace(",256,", ",0,"), "line 2: batch must be a positive whole number (got '0')"),
-        (HEAD + GOOD.replace("data+filter", "magic"), "line 2: strategy must be one of serial, data,"),
-        (HEAD + GOOD.replace("4x4", "4x5"), "line 2: split must be p1xp2 that makes 16 devices (got '4x5')"),
-        (HEAD + GOOD.replace("4x4", "half"), "line 2: split must look like 4x4 (got 'half')"),
-        (HEAD + GOOD.replace("fp16", "fp64"), "line 2: dtype must be one of fp32, tf32, bf16, fp16 (got 'fp64')"),
-        (HEAD + GOOD.replace("3x192x192", "big"), "line 2: input must look like 3x224x224 (got 'big')"),
-        (HEAD + GOOD.replace("resnet50", ""), "line 2: model must name a model"),
-        (HEAD + "resnet50,serial,2,64,0.2\n", "line 2: devices must be 1 for serial (got '2')"),
+        (HEAD.replace("split", "spilt") + GOOD, "line 2: unknown field 'spilt' (did you mean split?); choose from mod"),
+        (HEAD.replace("split", "batch") + GOOD, "a column stands twice in the first line"),
+        (HEAD + GOOD + GOOD.replace("0.3", "fast"), "line 3: iteration_s is 'fast'; must be a number above 0"),
+        (HEAD + GOOD.replace("0.3", "nan"), "line 2: iteration_s is nan; must be a number above 0"),
+        (HEAD + GOOD.replace("0.3", "-1"), "line 2: iteration_s is -1.0; must be a number above 0"),
+        (HEAD + GOOD.replace(",16,", ",many,"), "line 2: devices is 'many'; must be a whole number of at least 1"),
+        (HEAD + GOOD.replace(",256,", ",0,"), "line 2: batch is 0; must be a whole number of at least 1"),
+        (HEAD + GOOD.replace(",256,", ",16.7,"), "line 2: batch is 16.7; must be a whole number of at least 1"),
+        (HEAD + GOOD.replace("data+filter", "magic"), "line 2: strategy is 'magic'; must be one of serial, data,"),
+        (HEAD + GOOD.replace("4x4", "4x5"), "line 2: split is '4x5'; must be p1xp2 that makes 16 devices"),
+        (HEAD + GOOD.replace("4x4", "half"), "line 2: split is 'half'; must be sizes such as 4x4"),
+        (HEAD + GOOD.replace("fp16", "fp64"), "line 2: dtype is 'fp64'; must be one of fp32, tf32, bf16, fp16"),
+        (HEAD + GOOD.replace("3x192x192", "big"), "line 2: input is 'big'; must be sizes such as 3x224x224"),
+        (HEAD + GOOD.replace("resnet50", ""), "line 2: model is ''; must be text that is not empty"),
+        (HEAD + "resnet50,serial,2,64,0.2\n", "line 2: devices is 2; must be 1 for serial"),
+        (HEAD + GOOD.replace("0.1\n", "0.1,7\n"), "line 2: 11 cells for 10 columns"),
     ],
 )
 def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(RequestError) as caught:
         read_runs(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(str(path))
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -51,7 +51,6 @@ def test_layers_that_share_weights_are_tied() -> None:
     graph = tied(marked=True)
     assert graph.ties == ((1, 3, 5),)
     assert graph.readers == {"conv0.weight": (1, 3, 5), "conv0.bias": (1, 3, 5)}
-    assert LayerGraph.from_json(graph.to_json()) == graph
     assert small_cnn().ties == ()
 
 
@@ -101,28 +100,33 @@ def test_a_graph_survives_its_file(tmp_path: Path) -> None:
 
 def test_a_graph_of_another_release_is_refused() -> None:
     fields = {**json.loads(small_cnn().to_json()), "schema_version": 99}
-    with pytest.raises(GraphError, match=r"old.json: schema_version 99 is not readable here \(this release reads 1\)"):
+    with pytest.raises(GraphError, match=r"old.json: schema_version is 99; this release reads 1"):
         LayerGraph.from_json(json.dumps(fields), "old.json")
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"schema_version": 1, "name": "x", "layers": [{"name": "a", "kind": "teapot"}]}']
+    ("text", "reason"),
+    [
+        ("", "mine.json: not JSON"),
+        ("[]", "mine.json: no schema_version; this release reads 1"),
+        ("{}", "mine.json: no schema_version; this release reads 1"),
+        ('{"schema_version": 1, "schema_version": 1}', "mine.json: field 'schema_version' stands twice"),
+        ('{"schema_version": true}', "mine.json: schema_version is true; this release reads 1"),
+        ('{"schema_version": 1, "name": "\\ud800", "layers": []}', "name is '\\ud800'; must be text on one line"),
+        ('{"schema_version": 1, "name": "x", "layers": []}', "layers is a list of 0; must be a list of at least 1"),
+        ('{"schema_version": 1, "\\ud800": 1}', "mine.json: has text that is not Unicode"),
+        ("[" * 10_000, "mine.json: nested too deeply"),
+    ],
 )
-def test_what_is_not_a_saved_graph_is_refused_by_name(text: str) -> None:
-    with pytest.raises(GraphError, match=r"mine.json: not a saved graph"):
+def test_what_is_not_a_saved_graph_is_refused_by_name(text: str, reason: str) -> None:
+    with pytest.raises(GraphError) as refused:
         LayerGraph.from_json(text, "mine.json")
+    assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("field", ["kind", "inputs", "shape", "dims", "weights", "windows", "groups"])
 def test_a_missing_field_is_named(field: str) -> None:
     fields = json.loads(small_cnn().to_json())
     del fields["layers"][1][field]
-    with pytest.raises(GraphError, match=f"KeyError: '{field}'"):
-        LayerGraph.from_json(json.dumps(fields))
-
-
-def test_a_field_of_the_wrong_type_is_refused() -> None:
-    fields = json.loads(small_cnn().to_json())
-    fields["layers"][1]["windows"] = ["H"]
-    with pytest.raises(GraphError, match="not a saved graph"):
+    with pytest.raises(GraphError, match=rf"layers\[1\].{field} is missing; must be "):
         LayerGraph.from_json(json.dumps(fields))

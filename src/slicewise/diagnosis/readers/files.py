@@ -1,13 +1,16 @@
 """Which kind a file is of, by what is in it; several files of one run become one record."""
 
-import gzip
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from slicewise.diagnosis.readers import iteration_csv, perfetto, run_json, torch_profiler
+from slicewise.diagnosis.readers.trace import read_trace
 from slicewise.diagnosis.record import Record, joined
 from slicewise.errors import RequestError
+from slicewise.formats.files import parse_json, read_text
+from slicewise.formats.schema import LONGEST_S, SHORTEST_S
 
 
 def read_files(paths: Sequence[Path]) -> Record:
@@ -20,26 +23,26 @@ def read_files(paths: Sequence[Path]) -> Record:
 
 def read_file(path: Path) -> Record:
     name = str(path)
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except (UnicodeDecodeError, gzip.BadGzipFile) as error:
-        raise RequestError(f"{name}: neither JSON nor CSV ({error})") from error
-    if not text.lstrip().startswith(("{", "[")):
-        return iteration_csv.read(text, name)
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise RequestError(f"{name}: not JSON ({error})") from error
-    if isinstance(document, list):
-        document = {"traceEvents": document}
-    if "traceEvents" not in document:
+    text = read_text(path, RequestError, "JSON or CSV")
+    record = _json(text, name) if text.lstrip().startswith(("{", "[")) else iteration_csv.read(text, name)
+    for step, seconds in zip(record.steps, record.seconds["step"], strict=True):
+        if not (seconds.min() >= SHORTEST_S and seconds.max() <= LONGEST_S):
+            raise RequestError(
+                f"{name}: step {step} takes {seconds.min():g} s; must be from {SHORTEST_S:g} to {LONGEST_S:g} s"
+            )
+    assert all(np.isfinite(values).all() for values in record.seconds.values())
+    return record
+
+
+def _json(text: str, name: str) -> Record:
+    document = parse_json(text, name, RequestError)
+    if isinstance(document, dict) and "traceEvents" not in document:
         return run_json.read(document, name)
-    events = document["traceEvents"]
-    if torch_profiler.reads(events):
-        return torch_profiler.read(document, name)
-    if perfetto.reads(events):
-        return perfetto.read(events, name)
+    trace = read_trace(document, name)
+    if torch_profiler.reads(trace.spans):
+        return torch_profiler.read(trace, name)
+    if perfetto.reads(trace.spans):
+        return perfetto.read(trace.spans, name)
     raise RequestError(
         f"{name}: a trace without steps; `slicewise run --trace` writes them, torch.profiler does after prof.step() at "
         f"the end of each iteration"

@@ -7,13 +7,17 @@
 `step` is optional; without it steps count from 0. A single column of numbers needs no head.
 """
 
-import csv
 import re
+from itertools import zip_longest
 
 import numpy as np
 
 from slicewise.diagnosis.record import FileKind, Record
 from slicewise.errors import RequestError
+from slicewise.formats.checking import checked
+from slicewise.formats.files import number, parse_csv
+from slicewise.formats.schema import Natural, Seconds
+from slicewise.formats.words import shown
 
 _TELLS = ("whether whole steps are as projected", "since which step they are slower, or in which bursts")
 _HIDES = (
@@ -28,52 +32,45 @@ BY_RANK = FileKind(
     can_tell=(*_TELLS, "a slow rank, if each rank's own time was taken before it waits for the others"),
     cannot_tell=(*_HIDES, "which rank is the slow one, if times were taken after a collective: all wait for it alike"),
 )
-_RANK = re.compile(r"rank(\d+)_s")
+_RANK = re.compile(r"rank([0-9]{1,6})_s")
 
 
 def read(text: str, name: str) -> Record:
-    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    rows = parse_csv(text, name, RequestError)
     if not rows:
         raise RequestError(
             f"{name}: empty; a CSV of iteration times has a column iteration_s, or rank0_s, rank1_s, ..."
         )
-    head = [cell.strip() for cell in rows[0]]
-    if len(head) == 1 and _number(head[0]) is not None:
-        rows, head = [["iteration_s"], *rows], ["iteration_s"]
-    columns = {int(match[1]): number for number, cell in enumerate(head) if (match := _RANK.fullmatch(cell))}
-    unknown = [cell for cell in head if cell not in ("step", "iteration_s") and not _RANK.fullmatch(cell)]
-    if unknown or bool(columns) == ("iteration_s" in head):
+    head = rows[0][1]
+    if len(head) == 1 and not isinstance(number(head[0]), str):
+        rows, head = [(0, ["iteration_s"]), *rows], ["iteration_s"]
+    by_rank = [(int(match[1]), cell) for cell in head if (match := _RANK.fullmatch(cell))]
+    known = {"step", "iteration_s", *(cell for _, cell in by_rank)}
+    if not set(head) <= known or bool(by_rank) == ("iteration_s" in head):
         raise RequestError(
-            f"{name}: columns {', '.join(head)}; there must be iteration_s, or rank0_s, rank1_s, ..., "
+            f"{name}: columns {', '.join(map(shown, head[:8]))}; there must be iteration_s, or rank0_s, rank1_s, ..., "
             f"and there may be step"
         )
-    chosen = [columns[rank] for rank in sorted(columns)] or [head.index("iteration_s")]
-    seconds = np.array([[_cell(row, column, line, name) for column in chosen] for line, row in enumerate(rows[1:], 2)])
-    if not len(seconds) or (seconds <= 0).any():
-        raise RequestError(f"{name}: iteration times must be positive seconds, one row per step")
-    steps = tuple(range(len(seconds)))
-    if "step" in head:
-        steps = tuple(int(_cell(row, head.index("step"), line, name)) for line, row in enumerate(rows[1:], 2))
+    columns = dict(sorted(by_rank)) or {0: "iteration_s"}
+    if len(set(head)) < len(head) or len(columns) < len(by_rank):
+        raise RequestError(f"{name}: a column stands twice in {', '.join(head[:8])}; leave one of them")
+    steps: list[int] = []
+    seconds = []
+    for line, row in rows[1:]:
+        where = f"{name}, line {line}"
+        cells = {column: number(cell) for column, cell in zip_longest(head, row, fillvalue="")}
+        step = checked(dict[str, Natural], {"step": cells.pop("step", len(steps))}, where)["step"]
+        if steps and step <= steps[-1]:
+            raise RequestError(f"{where}: step {step} comes after step {steps[-1]}; steps must grow")
+        steps.append(step)
+        taken = checked(dict[str, Seconds], cells, where)
+        seconds.append([taken[column] for column in columns.values()])
+    if not seconds:
+        raise RequestError(f"{name}: no iteration times; there must be a row of seconds for each step")
     return Record(
-        kind=BY_RANK if columns else WHOLE,
+        kind=BY_RANK if by_rank else WHOLE,
         files=(name,),
-        steps=steps,
-        ranks=tuple(sorted(columns)) if columns else None,
-        seconds={"step": seconds},
+        steps=tuple(steps),
+        ranks=tuple(columns) if by_rank else None,
+        seconds={"step": np.array(seconds)},
     )
-
-
-def _cell(row: list[str], column: int, line: int, name: str) -> float:
-    value = _number(row[column]) if column < len(row) else None
-    if value is None:
-        told = row[column] if column < len(row) else "nothing"
-        raise RequestError(f"{name}, line {line}: {told!r} is no number")
-    return value
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None

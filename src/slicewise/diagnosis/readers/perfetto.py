@@ -1,14 +1,15 @@
 """The timeline of `slicewise run --trace`: the spans of every step on every rank."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from slicewise.diagnosis.readers.trace import Event
 from slicewise.diagnosis.record import FileKind, Floats, Record
 from slicewise.errors import RequestError
+from slicewise.formats.words import shown
 from slicewise.report.perfetto import LANES
 
 KIND = FileKind(
@@ -25,30 +26,28 @@ KIND = FileKind(
         "what goes on inside a pipeline: its ranks wait for each other unseen",
     ),
 )
-_STEP = re.compile(r"step (\d+)")
+_STEP = re.compile(r"step ([0-9]{1,15})")
 _MOVING = LANES[2:]
 _Span = tuple[float, float, str, str]  # start, length, term, layer
 
 
-def reads(events: Sequence[dict[str, Any]]) -> bool:
-    return any(event.get("cat") == "step" and _STEP.fullmatch(str(event.get("name"))) for event in events)
+def reads(spans: Sequence[Event]) -> bool:
+    return any(span.cat == "step" and _STEP.fullmatch(span.name) for span in spans)
 
 
-def read(events: Sequence[dict[str, Any]], name: str) -> Record:
+def read(events: Sequence[Event], name: str) -> Record:
     bounds: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)  # rank -> step -> from, to
     spans: dict[int, list[_Span]] = defaultdict(list)
     for event in events:
-        if event.get("ph") != "X":
-            continue
-        start, length = event["ts"] / 1e6, event["dur"] / 1e6
-        rank, lane, said = int(event["pid"]), event.get("cat"), event.get("args", {})
-        numbered = _STEP.fullmatch(event["name"]) if lane == "step" else None
+        start, length = event.start_us / 1e6, event.dur / 1e6
+        rank, lane, said = _rank(event, name), event.cat, event.args or {}
+        numbered = _STEP.fullmatch(event.name) if lane == "step" else None
         if numbered:
             bounds[rank][int(numbered[1])] = (start, start + length)
-        elif event["name"] == "wait for data":
+        elif event.name == "wait for data":
             spans[rank].append((start, length, "data", ""))
-        elif event["name"] == "wait for gradients" or lane in _MOVING[:-1]:
-            spans[rank].append((start, length, said.get("term", lane), said.get("layer", event["name"])))
+        elif event.name == "wait for gradients" or lane in _MOVING[:-1]:
+            spans[rank].append((start, length, _term(event, name), str(said.get("layer", event.name))))
         elif said.get("term") == "update":
             spans[rank].append((start, length, "update", ""))
     ranks = sorted(bounds)
@@ -60,20 +59,33 @@ def read(events: Sequence[dict[str, Any]], name: str) -> Record:
     return Record(kind=KIND, files=(name,), steps=tuple(steps), ranks=tuple(ranks), seconds=_terms(tables, step_s))
 
 
+def _rank(event: Event, name: str) -> int:
+    if not isinstance(event.pid, int) or event.pid < 0:
+        raise RequestError(f"{name}: pid of {shown(event.name)} is {shown(event.pid)}; must be the number of a rank")
+    return event.pid
+
+
+def _term(event: Event, name: str) -> str:
+    term = (event.args or {}).get("term", event.cat)
+    if term not in _MOVING:
+        raise RequestError(f"{name}: term of {shown(event.name)} is {shown(term)}; must be one of {', '.join(_MOVING)}")
+    return str(term)
+
+
 def _by_step(
     steps: Sequence[int], bounds: dict[int, tuple[float, float]], spans: Sequence[_Span]
 ) -> list[dict[tuple[str, str, int], float]]:
     """For each step, the length of each span, known by term, layer and how many of the kind came before."""
     starts = np.array([bounds[step][0] for step in steps])
     tables: list[dict[tuple[str, str, int], float]] = [{} for _ in steps]
+    before: list[Counter[tuple[str, str]]] = [Counter() for _ in steps]
     for start, length, term, layer in sorted(spans):
         # a batch is waited for before its step
         place = int(np.searchsorted(starts, start, side="right")) - (term != "data")
         if 0 <= place < len(steps):
-            table, number = tables[place], 0
-            while (term, layer, number) in table:
-                number += 1
-            table[term, layer, number] = length
+            number = before[place][term, layer]
+            before[place][term, layer] += 1
+            tables[place][term, layer, number] = length
     return tables
 
 

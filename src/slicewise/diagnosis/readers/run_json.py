@@ -1,11 +1,17 @@
 """The JSON of `slicewise run`: every term of every step on every rank."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import UNSET, Meta, UnsetType, to_builtins
 
 from slicewise.diagnosis.record import FileKind, Record
 from slicewise.errors import RequestError
+from slicewise.formats.checking import check_version, checked
+from slicewise.formats.schema import LONGEST_S, Count, Excerpt, Name, Seconds, Table
+
+READABLE = (1,)
+Signed = Annotated[float, Meta(ge=-LONGEST_S, le=LONGEST_S)]  # what is left of a step may be a little below 0
 
 KIND = FileKind(
     name="JSON of `slicewise run`",
@@ -25,21 +31,46 @@ KIND = FileKind(
 )
 
 
+class StepsFields(Table):
+    """`[[seconds of each rank] of each step]`, by term."""
+
+    step: list[list[Seconds]]
+    data: list[list[Signed]] | UnsetType = UNSET
+    compute: list[list[Signed]] | UnsetType = UNSET
+    wait: list[list[Signed]] | UnsetType = UNSET
+    transfer: list[list[Signed]] | UnsetType = UNSET
+    halo: list[list[Signed]] | UnsetType = UNSET
+    reduce: list[list[Signed]] | UnsetType = UNSET
+    sync: list[list[Signed]] | UnsetType = UNSET
+    communication: list[list[Signed]] | UnsetType = UNSET
+    update: list[list[Signed]] | UnsetType = UNSET
+
+
+class RunFields(Excerpt):
+    """What the JSON of a run says that is used here."""
+
+    steps_s: StepsFields
+    model: Name | UnsetType = UNSET
+    devices: Count | UnsetType = UNSET
+    batch: Count | UnsetType = UNSET
+
+
 def read(document: dict[str, Any], name: str) -> Record:
-    table = document.get("steps_s")
-    if not isinstance(table, dict) or "step" not in table:
+    check_version({"schema_version": READABLE[0], **document}, name, READABLE, RequestError)
+    if "steps_s" not in document:
         raise RequestError(f"{name}: no seconds by step (`steps_s`); measure again with this version's `slicewise run`")
-    try:
-        seconds = {term: np.array(rows, dtype=np.float64) for term, rows in table.items()}
-        (shape,) = {values.shape for values in seconds.values()}
-        steps, ranks = shape
-    except (ValueError, TypeError) as error:
-        raise RequestError(f"{name}: `steps_s` is no table of steps x ranks for every term") from error
+    fields = checked(RunFields, document, name)
+    table = to_builtins(fields.steps_s)
+    lengths = {len(row) for rows in table.values() for row in rows}
+    if len(lengths) != 1 or lengths == {0} or len({len(rows) for rows in table.values()}) != 1:
+        raise RequestError(f"{name}: `steps_s` is no table of steps x ranks for every term")
+    seconds = {term: np.array(rows, dtype=np.float64) for term, rows in table.items()}
+    steps, ranks = seconds["step"].shape
     return Record(
         kind=KIND,
         files=(name,),
         steps=tuple(range(steps)),
         ranks=tuple(range(ranks)),
         seconds=seconds,
-        facts={key: document[key] for key in ("model", "devices", "batch") if key in document},
+        facts={key: value for key, value in to_builtins(fields).items() if key != "steps_s"},
     )

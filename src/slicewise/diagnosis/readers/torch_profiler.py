@@ -9,10 +9,10 @@ On GPUs the same with kernels: those of NCCL against all others.
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from slicewise.diagnosis.readers.trace import Event, TraceFields
 from slicewise.diagnosis.record import FileKind, Record, separated
 from slicewise.errors import RequestError
 
@@ -31,37 +31,37 @@ KIND = FileKind(
         "what happens outside the profiled steps; profiling itself makes steps slower",
     ),
 )
-_STEP = re.compile(r"ProfilerStep#(\d+)")
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,15})")
 _COLLECTIVE = re.compile(r"(gloo|nccl|mpi|ucc):|nccl(Dev)?Kernel")
 _GAP_US = 50.0  # between two operators: Python, not waiting
 _Intervals = list[tuple[float, float]]
 
 
-def reads(events: Sequence[dict[str, Any]]) -> bool:
-    return any(_is_step(event) for event in events)
+def reads(spans: Sequence[Event]) -> bool:
+    return any(_is_step(span) for span in spans)
 
 
-def _is_step(event: dict[str, Any]) -> bool:
-    return event.get("cat") == "user_annotation" and _STEP.fullmatch(str(event.get("name"))) is not None
+def _is_step(event: Event) -> bool:
+    return event.cat == "user_annotation" and _STEP.fullmatch(event.name) is not None
 
 
-def read(document: dict[str, Any], name: str) -> Record:
-    events = [event for event in document["traceEvents"] if event.get("ph") == "X"]
-    owners = sorted({str(event["pid"]) for event in events if _is_step(event)})
-    on_device = any(event.get("cat") == "kernel" for event in events)
+def read(trace: TraceFields, name: str) -> Record:
+    events = trace.spans
+    owners = sorted({str(event.pid) for event in events if _is_step(event)})
+    on_device = any(event.cat == "kernel" for event in events)
     # kernels carry their device as process; in a trace of one rank all of them are that rank's
-    devices = sorted({str(event["pid"]) for event in events if event.get("cat") == "kernel"})
+    devices = sorted({str(event.pid) for event in events if event.cat == "kernel"})
     if len(owners) > 1 and devices and len(devices) != len(owners):
         raise RequestError(f"{name}: {len(owners)} ranks and {len(devices)} devices; give one trace per rank")
-    processes: list[list[dict[str, Any]]] = [[] for _ in owners]
+    processes: list[list[Event]] = [[] for _ in owners]
     for event in events:
-        pids = devices if event.get("cat") == "kernel" else owners
+        pids = devices if event.cat == "kernel" else owners
         if len(owners) == 1:
             processes[0].append(event)
-        elif str(event["pid"]) in pids:
-            processes[pids.index(str(event["pid"]))].append(event)
-    said = document.get("distributedInfo", {}).get("rank")
-    ranks = tuple(range(len(owners))) if len(owners) > 1 or said is None else (int(said),)
+        elif str(event.pid) in pids:
+            processes[pids.index(str(event.pid))].append(event)
+    said = trace.rank
+    ranks = tuple(range(len(owners))) if len(owners) > 1 or said is None else (said,)
     columns = [_Process(process, on_device) for process in processes]
     steps = sorted(set.intersection(*(set(column.steps) for column in columns)))
     if not steps:
@@ -96,19 +96,19 @@ def with_waits(record: Record) -> Record:
 class _Process:
     """One rank's events."""
 
-    def __init__(self, events: Sequence[dict[str, Any]], on_device: bool) -> None:
+    def __init__(self, events: Sequence[Event], on_device: bool) -> None:
         self.steps: dict[int, tuple[float, float]] = {}
         threads = set()
         for event in events:
-            if _is_step(event) and (match := _STEP.fullmatch(event["name"])):
+            if _is_step(event) and (match := _STEP.fullmatch(event.name)):
                 self.steps[int(match[1])] = _interval(event)
-                threads.add(event["tid"])
+                threads.add(event.tid)
         collectives, busy, data, update = [], [], [], []
         for event in events:
-            named, category = str(event["name"]), event.get("cat")
+            named, category = event.name, event.cat
             if _COLLECTIVE.match(named) and category == ("kernel" if on_device else "user_annotation"):
                 collectives.append(_interval(event))
-            elif category == "kernel" or (not on_device and named.startswith("aten::") and event["tid"] in threads):
+            elif category == "kernel" or (not on_device and named.startswith("aten::") and event.tid in threads):
                 busy.append(_interval(event))
             elif category == "user_annotation" and named.startswith("enumerate(DataLoader)"):
                 data.append(_interval(event))
@@ -132,9 +132,8 @@ class _Process:
         return {term: value / 1e6 for term, value in in_us.items()}
 
 
-def _interval(event: dict[str, Any]) -> tuple[float, float]:
-    start = float(event["ts"])
-    return start, start + float(event.get("dur", 0.0))
+def _interval(event: Event) -> tuple[float, float]:
+    return event.start_us, event.start_us + event.dur
 
 
 def _union(intervals: _Intervals, gap: float = 0.0) -> _Intervals:

@@ -1,0 +1,99 @@
+"""The fields of a cluster's description, version 1: a TOML file, or a table in a plan (docs/formats.md)."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from slicewise.formats.schema import Count, Name, NonNegative, Positive, Share, Table
+
+
+class LinkFields(Table):
+    latency_s: Positive
+    bytes_per_s: Positive
+
+
+class CollectivesFields(Table):
+    all_reduce: LinkFields | UnsetType = UNSET
+    all_gather: LinkFields | UnsetType = UNSET
+    all_to_all: LinkFields | UnsetType = UNSET
+    gradient: LinkFields | UnsetType = UNSET
+
+
+class TierFields(Table):
+    name: Name
+    size: Count
+    latency_s: Positive
+    bytes_per_s: Positive
+    ports: Count = 1
+    collectives: CollectivesFields = field(default_factory=CollectivesFields)
+
+
+class EfficiencyFields(Table):
+    conv: Positive
+    conv_backward: Positive
+    linear: Positive
+    linear_backward: Positive
+    conv3d: Positive | UnsetType = UNSET
+    conv3d_backward: Positive | UnsetType = UNSET
+
+
+class ReducedFields(Table):
+    tf32: Positive | UnsetType = UNSET
+    bf16: Positive | UnsetType = UNSET
+    fp16: Positive | UnsetType = UNSET
+
+
+class DeviceFields(Table):
+    """What a device is `like` has been filled in before."""
+
+    name: Name
+    peak_flops_per_s: Positive
+    memory_bytes_per_s: Positive
+    memory_bytes: Count
+    kernel_s: Positive
+    efficiency: EfficiencyFields
+    half_size: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
+    reduced_flops_per_s: ReducedFields = field(default_factory=ReducedFields)
+    like: Name | UnsetType = UNSET
+
+
+class FixedComputeFields(Table):
+    filter: Positive | UnsetType = UNSET
+    channel: Positive | UnsetType = UNSET
+    spatial: Positive | UnsetType = UNSET
+
+
+class CommunicationFields(Table):
+    serial: Positive | UnsetType = UNSET
+    data: Positive | UnsetType = UNSET
+    spatial: Positive | UnsetType = UNSET
+    filter: Positive | UnsetType = UNSET
+    channel: Positive | UnsetType = UNSET
+    pipeline: Positive | UnsetType = UNSET
+    data_filter: Positive | UnsetType = field(default=UNSET, name="data+filter")
+    data_spatial: Positive | UnsetType = field(default=UNSET, name="data+spatial")
+    owt: Positive | UnsetType = UNSET
+
+
+class TuningFields(Table):
+    fixed_compute: FixedComputeFields = field(default_factory=FixedComputeFields)
+    communication: CommunicationFields = field(default_factory=CommunicationFields)
+    flat_rings: bool | UnsetType = UNSET
+    layer_messages: bool | UnsetType = UNSET
+    split_linear: bool | UnsetType = UNSET
+    staged_bytes_per_s: Positive | UnsetType = UNSET
+    halo_latency_s: Positive | UnsetType = UNSET
+    overlap: Share | UnsetType = UNSET
+    memory_reuse: Positive | UnsetType = UNSET
+    margin: Positive | UnsetType = UNSET
+
+
+class ClusterFields(Table):
+    name: Name
+    device: Name | DeviceFields
+    tiers: Annotated[list[TierFields], Meta(min_length=1, max_length=16)]
+    origin: Name = "preset"
+    overlap: Share = 1.0
+    cores: Count | UnsetType = UNSET
+    tuning: TuningFields = field(default_factory=TuningFields)
+    schema_version: int = 1
