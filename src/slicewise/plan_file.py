@@ -29,7 +29,7 @@ class PlanLayerFields(Table):
     name: Name
     slicing: dict[str, Dim]
     kind: str = ""
-    degrees: dict[Dim, Count] = field(default_factory=dict)
+    degrees: dict[str, Count] = field(default_factory=dict)
     cost: Notes = field(default_factory=dict)
 
 

@@ -24,8 +24,8 @@ from tests.fuzz.campaign import campaign, sizes
 
 WORDS = """
     1 2 8 0 -1 16.7 1e9 1e400 nan inf ² １ 0x10 1_0 +3 x = , . ... % * [ ] ! ? @ : / \\ é N F C H W N4F4 whole conv0
-    features.* GB GiB TiB min h s us GB/s batch devices memory dtype bandwidth latency tier0 tier0.bandwidth=2x fp16 adam local
-    imagenet lenet5 data data+filter p100-4x4 .json .toml layerwise pipeline --json
+    features.* GB GiB TiB min h s us GB/s batch devices memory dtype bandwidth latency tier0 tier0.bandwidth=2x fp16
+    adam local imagenet lenet5 data data+filter p100-4x4 .json .toml layerwise pipeline --json
 """
 TOKENS = (*WORDS.split(), " ", "\n", "\x00", "\ud800", "9" * 30, "9" * 5000)
 
@@ -82,8 +82,8 @@ HEADS = {
 }
 VALUES = """
     1 2 3 4 7 64 1000 65536 65537 999983 10000000000 9999999999999999999999 0 -1 0.25 1,2,4 1,2,...,9 2x2 1x32x32 data
-    filter pipeline layerwise fp16 bf16 adam momentum local optcnn memory 1GB 1B 8GiB F N2 *=N whole 1% 2h imagenet slicewise
-    exhaustive x
+    filter pipeline layerwise fp16 bf16 adam momentum local optcnn memory 1GB 1B 8GiB F N2 *=N whole 1% 2h imagenet
+    slicewise exhaustive x
 """
 
 

@@ -140,7 +140,7 @@ def test_a_strategy_without_a_search_is_a_plan_too() -> None:
 
 @pytest.mark.parametrize("devices", [0, -1])
 def test_no_devices_are_refused(devices: int) -> None:
-    with pytest.raises(ClusterError, match=f"devices must be positive \\(got {devices}\\)"):
+    with pytest.raises(ClusterError, match=f"devices must be from 1 to 65,536 \\(got {devices}\\)"):
         plan(small_cnn(), "p100-4x4", devices=devices)
 
 

@@ -192,7 +192,7 @@ def _rank(options: argparse.Namespace) -> int:
 
 def _show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(result)
+        print_json({"schema_version": 1, **result})
     else:
         from slicewise.report.measured import show_run
 

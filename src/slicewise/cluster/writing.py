@@ -14,6 +14,7 @@ def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
     device = cluster.device
     lines = [
         *(f"# {remark}".rstrip() for remark in remarks),
+        "schema_version = 1",
         f"name = {json.dumps(cluster.name)}",
         f"origin = {json.dumps(cluster.origin)}",
         f"overlap = {cluster.overlap:.3f}",

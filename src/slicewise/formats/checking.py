@@ -43,20 +43,41 @@ def check_version(document: Any, origin: str, readable: Collection[int], refusal
 def _complaint(kind: Any, document: Any, message: str) -> str:
     place = _PLACE.search(message)
     steps = _steps(place[1] if place else "")
-    while _ANY in steps:
-        number = steps.index(_ANY)
-        steps[number] = _culprit(kind, document, steps[:number], message)
     named = _NAMED.fullmatch(message[: place.start()] if place else message)
     if named and named[1] == "missing required":
-        steps.append(named[2])
+        steps = [*_with_keys(kind, document, steps, message), named[2]]
         return f"{spelled(steps)} is missing; must be {expected(type_at(kind, document, steps))}"
-    wanted = type_at(kind, document, steps)
     if named:
-        known = known_names(wanted)
+        if not _has(document, steps, named[2]):  # the name itself ends like a place: it stands at the top
+            steps, named = [], _NAMED.fullmatch(message)
+            assert named is not None
+        steps = _with_keys(kind, document, steps, message)
+        known = known_names(type_at(kind, document, steps))
         where = f"{spelled(steps)}: " if steps else ""
         return f"{where}unknown field {shown(named[2])}{nearest(named[2], known)}; choose from {', '.join(known)}"
+    steps = _with_keys(kind, document, steps, message)
     value = _found(document, steps)
-    return f"{spelled(steps) or 'the whole'} is {shown(value)}; must be {expected(wanted, value)}"
+    return (
+        f"{spelled(steps) or 'the whole'} is {shown(value)}; must be {expected(type_at(kind, document, steps), value)}"
+    )
+
+
+def _with_keys(kind: Any, document: Any, steps: list[Any], message: str) -> list[Any]:
+    """The steps with the keys that the message leaves open."""
+    known: list[Any] = []
+    for step in steps:
+        known.append(_culprit(kind, document, known, message) if step is _ANY else step)
+    return known
+
+
+def _has(document: Any, steps: list[Any], name: str) -> bool:
+    if _ANY in steps:
+        return True
+    try:
+        holder = _found(document, steps)
+    except (LookupError, TypeError):
+        return False
+    return isinstance(holder, dict) and name in holder
 
 
 def spelled(steps: list[Any]) -> str:

@@ -217,9 +217,9 @@ def _option_complaints(layer: Layer) -> Iterator[str]:
 
 
 def _size_complaints(layer: Layer) -> Iterator[str]:
-    for where, _, shape in _tensors(layer):
+    for _, _, shape in _tensors(layer):
         if prod(shape) > MOST_ITEMS:
-            yield f"{where} has {prod(shape):.3g} items; at most {MOST_ITEMS:.0e} have a meaning"
+            yield f"shape {list(shape)} has {prod(shape):.3g} items; at most {MOST_ITEMS:.0e} have a meaning"
     if layer.flops() > MOST_OPERATIONS:
         yield f"computes {layer.flops():.3g} operations; at most {MOST_OPERATIONS:.0e} have a meaning"
 

@@ -220,10 +220,7 @@ def oracle(
     """
     asked = oracle_of(graph, cluster, batch_per_device=batch_per_device, batch=batch, **request)
     names = check_strategies(strategies)
-    counts = sorted(set(devices))
-    if not counts or counts[0] < 1:
-        raise RequestError(f"devices must be positive (got {', '.join(map(str, counts)) or 'none'})")
-    return table_of(asked, names, counts, layerwise=layerwise, progress=progress)
+    return table_of(asked, names, sorted(set(devices)), layerwise=layerwise, progress=progress)
 
 
 def table_of(
@@ -234,9 +231,9 @@ def table_of(
     layerwise: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProjectionTable:
-    for count in counts:
-        if not 1 <= count <= MOST_DEVICES:
-            raise RequestError(f"--devices must be from 1 to {MOST_DEVICES:,} (got {count})")
+    wrong = [count for count in counts if not 1 <= count <= MOST_DEVICES]
+    if wrong or not counts:
+        raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {wrong[0] if wrong else 'none'})")
     if isinstance(asked.engine, ParadlEngine):
         asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
     rows: dict[int, list[Projection]] = {}

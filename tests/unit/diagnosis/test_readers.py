@@ -81,6 +81,7 @@ def test_a_file_per_rank_is_in_the_order_given(tmp_path: Path) -> None:
         ('[{"ph": "X", "name": "step 0", "cat": "step", "ts": 0, "pid": "a"}]', "pid of 'step 0' is 'a'; must be"),
         ('[{"ph": "X", "name": "step 0", "cat": "step", "ts": 0, "pid": 0}]', "step 0 takes 0 s; must be from 1e-09"),
         ('{"schemaVersion": 2, "traceEvents": []}', "schema_version is 2; this release reads 1"),
+        ('{"otherData": {"schema_version": 2}, "traceEvents": []}', "schema_version is 2; this release reads 1"),
         ("[" * 100_000, "nested too deeply"),
         ('{"traceEvents": []}', "a trace without steps; `slicewise run --trace` writes them"),
     ],

@@ -166,8 +166,8 @@ def test_unknown_names_list_the_known_ones(request_: dict[str, object], told: st
         ({"batch": 8}, "either a batch for all devices"),
         ({"batch_per_device": None}, "either a batch for all devices"),
         ({"dataset": "mnist", "samples": 5}, "give one of them"),
-        ({"devices": []}, "devices must be positive"),
-        ({"devices": [0, 4]}, "devices must be positive"),
+        ({"devices": []}, "devices must be from 1 to 65,536"),
+        ({"devices": [0, 4]}, "devices must be from 1 to 65,536"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(request_: dict[str, object], told: str) -> None:

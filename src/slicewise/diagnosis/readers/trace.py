@@ -37,9 +37,15 @@ class DistributedFields(Excerpt):
     rank: Natural | None = None
 
 
+class OtherFields(Excerpt):
+    schema_version: int = READABLE[-1]
+
+
 class TraceFields(Excerpt, dict=True):
     traceEvents: list[Event]  # noqa: N815 (as the format has it)
     distributedInfo: DistributedFields | None = None  # noqa: N815
+    schemaVersion: int = READABLE[-1]  # noqa: N815 (torch.profiler's)
+    otherData: OtherFields | None = None  # noqa: N815 (a timeline's own)
 
     @cached_property
     def spans(self) -> list[Event]:
@@ -54,9 +60,9 @@ class TraceFields(Excerpt, dict=True):
 def read_trace(document: Any, name: str) -> TraceFields:
     """Of a list of events, or of an object that holds one."""
     document = {"traceEvents": document} if isinstance(document, list) else document
-    if isinstance(document, dict):
-        check_version({"schema_version": document.get("schemaVersion", READABLE[0])}, name, READABLE, RequestError)
     trace = checked(TraceFields, document, name)
+    for version in (trace.schemaVersion, trace.otherData.schema_version if trace.otherData else READABLE[-1]):
+        check_version({"schema_version": version}, name, READABLE, RequestError)
     for number, event in enumerate(trace.traceEvents):
         if event.ph == "X" and event.ts is UNSET:
             raise RequestError(f"{name}: traceEvents[{number}].ts is missing; must be microseconds")
