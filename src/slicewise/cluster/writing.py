@@ -15,13 +15,13 @@ def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
     lines = [
         *(f"# {remark}".rstrip() for remark in remarks),
         "schema_version = 1",
-        f"name = {json.dumps(cluster.name)}",
-        f"origin = {json.dumps(cluster.origin)}",
+        f"name = {_text(cluster.name)}",
+        f"origin = {_text(cluster.origin)}",
         f"overlap = {cluster.overlap:.3f}",
         *([f"cores = {cluster.cores}"] if cluster.cores else []),
         "",
         "[device]",
-        f"name = {json.dumps(device.name)}",
+        f"name = {_text(device.name)}",
         f"peak_flops_per_s = {device.peak_flops_per_s:.4g}",
         f"memory_bytes_per_s = {device.memory_bytes_per_s:.4g}",
         f"memory_bytes = {device.memory_bytes}",
@@ -34,7 +34,7 @@ def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
         lines += [
             "",
             "[[tiers]]",
-            f"name = {json.dumps(tier.name)}",
+            f"name = {_text(tier.name)}",
             f"size = {tier.size}",
             f"latency_s = {tier.latency_s:.4g}",
             f"bytes_per_s = {tier.bytes_per_s:.4g}",
@@ -57,6 +57,11 @@ def to_fields(cluster: Cluster) -> dict[str, Any]:
 def _said(value: Any) -> Any:
     """Without what is None: TOML has no word for it."""
     return {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
+
+
+def _text(value: str) -> str:
+    """In quotes. TOML knows JSON's escapes, but not its two for one character."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _table(name: str, values: Mapping[str, float]) -> list[str]:

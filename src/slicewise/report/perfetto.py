@@ -54,7 +54,11 @@ def trace_document(events: Iterable[Event], title: str) -> dict[str, Any]:
         for event in ordered
         if event.stop_s > event.start_s
     ]
-    return {"traceEvents": [*named, *timed], "displayTimeUnit": "ms", "otherData": {"title": title, "schema_version": 1}}
+    return {
+        "traceEvents": [*named, *timed],
+        "displayTimeUnit": "ms",
+        "otherData": {"title": title, "schema_version": 1},
+    }
 
 
 def write_trace(path: Path, events: Iterable[Event], title: str) -> None:

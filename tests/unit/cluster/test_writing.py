@@ -65,3 +65,8 @@ def test_wrong_tuning_is_refused_by_name(line: str, complaint: str) -> None:
         parse_cluster(text, "mine.toml")
     assert str(caught.value).startswith("mine.toml: tuning")
     assert complaint in str(caught.value)
+
+
+def test_names_beyond_ascii_survive_the_file() -> None:
+    cluster = replace(load_cluster("dgx-a100"), name="Zürich 😀")
+    assert parse_cluster(to_toml(cluster), "written") == cluster
