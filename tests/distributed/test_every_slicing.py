@@ -56,6 +56,7 @@ def _case(name: str) -> tuple[nn.Module, LayerGraph]:
     return model, capture(model, torch.zeros(2, channels, *space)).with_batch(BATCH)
 
 
-def test_the_cases_cover_every_kind_that_computes() -> None:
-    covered = {layer.kind for name in CASES for layer in _case(name)[1]}
-    assert covered == set(Kind) - {Kind.OPAQUE}
+def test_the_cases_cover_every_kind_that_computes_and_survive_their_files() -> None:
+    graphs = [_case(name)[1] for name in CASES]
+    assert {layer.kind for graph in graphs for layer in graph} == set(Kind) - {Kind.OPAQUE}
+    assert [LayerGraph.from_json(graph.to_json()) for graph in graphs] == graphs

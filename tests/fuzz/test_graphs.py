@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from slicewise.errors import GraphError
+from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.planning import plan
 from tests.builders import machine, residual_net, small_cnn
@@ -13,7 +14,8 @@ from tests.fuzz.campaign import campaign, sizes
 from tests.fuzz.mutations import Mutant, as_json, damaged, mutated
 
 V1 = Path(__file__).parent.parent / "formats" / "v1"
-DOCUMENTS = [json.loads(small_cnn().to_json()), json.loads(residual_net().to_json())]
+GRAPHS = (small_cnn(), residual_net(), with_local_statistics(residual_net(), 2))
+DOCUMENTS = [json.loads(graph.to_json()) for graph in GRAPHS]
 CAPTURED = [json.loads((V1 / name).read_text()) for name in ("graph.json", "graph-loss.json")]
 PAIR, FOUR = machine(2), machine(2, 2)
 

@@ -56,6 +56,12 @@ def test_weights_are_the_models_own(name: str, graphs: dict[str, LayerGraph]) ->
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_captured_can_be_saved_and_read_with_any_batch(name: str, graphs: dict[str, LayerGraph]) -> None:
+    for graph in (graphs[name], graphs[name].with_batch(6)):
+        assert LayerGraph.from_json(graph.to_json()) == graph
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_is_planned_on_four_devices(name: str, graphs: dict[str, LayerGraph]) -> None:
     plan = sw.plan(graphs[name], "p100-4x4", devices=4, batch=8)
     assert plan.devices == 4

@@ -7,12 +7,15 @@ from slicewise.graph.dims import SPACE
 from slicewise.graph.layer import Kind, Layer
 
 DEEPEST = 16  # tables and lists, one in another
+_MODES = ("training", "train", "use_input_stats")
 _WINDOW = {"kernel_size": "kernel", "stride": "stride", "padding": "padding", "dilation": "dilation"}
 
 
 def argument_complaints(layer: Layer) -> Iterator[str]:
     arguments = layer.options.get("arguments", {})
     for name, value in arguments.items():
+        if name in _MODES and not isinstance(value, bool):
+            yield f"options.arguments.{name} is {value!r:.40}; must be true or false"
         yield from (f"options.arguments.{name}: {said}" for said in _reference_complaints(layer, value, DEEPEST))
     if layer.kind in (Kind.CONV, Kind.POOL):
         yield from _window_complaints(layer, arguments)

@@ -46,7 +46,6 @@ class OptionsFields(Table):
     output: Natural | UnsetType = UNSET
     counts: bool | UnsetType = UNSET
     mask: Letters | UnsetType = UNSET
-    exact: Letters | UnsetType = UNSET
     ranks: Count | UnsetType = UNSET
 
 

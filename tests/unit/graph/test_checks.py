@@ -114,6 +114,11 @@ Edit = Callable[[dict[str, dict[str, Any]]], Any]
             lambda g: g["drop"]["options"].update(mask="NF"),
             "drop: options.mask is 'NF'; it must have a letter for each",
         ),
+        (lambda g: g["relu_"]["options"].update(ranks=2), "relu_: options.ranks is for norms over samples; a layer of"),
+        (
+            lambda g: g["norm"]["options"]["arguments"].update(training="no"),
+            "norm: options.arguments.training is 'no'; must be true or false",
+        ),
         (
             lambda g: g["tied"]["options"]["arguments"].update(stride=[2, 1]),
             "tied: options.arguments.stride is [2, 1], but the windows have [1, 1]",
