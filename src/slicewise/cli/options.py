@@ -38,7 +38,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         help="a zoo name (resnet50, unet3d, ...), torchvision:NAME, timm:NAME, path/file.py:factory, "
-        "a saved graph (.json), or an exported program (.pt2)",
+        "a saved graph (.json), or an exported program (.pt2, with --trust)",
+    )
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust", action="store_true", help="load an exported program (.pt2): its file can run code of its maker's"
     )
 
 

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of weights and samples (default: 0)")
     add_made(parser)
     add_json(parser)
+    parser.set_defaults(trust=False)  # an exported program is not run
 
 
 def add_made(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +77,7 @@ def _handed_on(options: argparse.Namespace) -> list[str]:
 def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
     """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
     from slicewise.errors import PlanError, RequestError, UnknownName
+    from slicewise.graph.sources import check_runnable
     from slicewise.saving import check_target
 
     if options.trace:
@@ -86,7 +88,10 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         from slicewise.graph.factories import load_factory
 
         load_factory(*options.data.rpartition(":")[::2])
+    if options.plan.endswith(".pt2"):
+        check_runnable(options.plan)
     plan, graph = asked_plan(options, ranks, run=True)
+    check_runnable(plan.model)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
     if plan.training.dtype not in DTYPES:
@@ -116,7 +121,7 @@ def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = Fa
     from slicewise.graph.sources import load_graph
 
     if options.strategy:
-        graph = load_graph(options.plan, options.input)
+        graph = load_graph(options.plan, options.input, trust=options.trust)
         return _made_plan(options, graph, ranks), graph
     plan = _loaded_plan(options)
     if run and plan.graph is None:
@@ -176,9 +181,9 @@ def _rank(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
         result = run_rank(request, device)
-    except SlicewiseError:
+    except (SlicewiseError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a model or its data that calls exit() has not done its work
         raise RankError(described(error, dist.get_rank())) from error
     expected = result["predicted"]
     as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
