@@ -90,9 +90,9 @@ def balanced_cuts(before: Floats, total_s: float, links: Floats, returned: Float
     for boundary in range(1, boundaries):
         origin, reached = np.empty(count, dtype=np.int64), np.empty(count)
         for start in range(0, count, _CUTS_AT_ONCE):  # all pairs of cuts of a deep network are too many to hold
-            to = slice(start, start + _CUTS_AT_ONCE)
-            alone = before[None, to] - before[:, None] + links[boundary - 1][:, None] + returned[boundary][None, to]
-            slowest = np.where(order[:, None] < order[None, to], np.maximum(best[:, None], alone), np.inf)
+            to, by = slice(start, start + _CUTS_AT_ONCE), slice(start + _CUTS_AT_ONCE)
+            alone = before[None, to] - before[by, None] + links[boundary - 1][by, None] + returned[boundary][None, to]
+            slowest = np.where(order[by, None] < order[None, to], np.maximum(best[by, None], alone), np.inf)
             origin[to] = slowest.argmin(axis=0)
             reached[to] = slowest.min(axis=0)
         came_from.append(origin)

@@ -45,7 +45,5 @@ def test_an_unknown_schedule_is_refused_with_the_known_ones() -> None:
 def test_more_micro_batches_than_can_be_simulated_are_refused() -> None:
     """Every turn of every stage is an event."""
     model = CostModel(small_cnn(2**20), machine(2))
-    with pytest.raises(
-        RequestError, match="1048576 micro-batches on 2 stages are too many .*; use up to 524288"
-    ):
+    with pytest.raises(RequestError, match=r"1048576 micro-batches on 2 stages are too many .*; use up to 524288"):
         best_pipeline(model, micro_batches=2**20)
