@@ -50,7 +50,7 @@ def curve(strategy: str, epochs: int, dtype: str) -> Curve:
 
 def _rank(rank: int, meeting: str, strategy: str, epochs: int, dtype: str, result: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(meeting, RANKS), rank=rank, world_size=RANKS)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=RANKS)
     trained = train(strategy, epochs, DTYPES[dtype])
     if rank == 0:
         Path(result).write_text(json.dumps(asdict(trained)))

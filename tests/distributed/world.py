@@ -84,7 +84,7 @@ def _serve(rank: int, ranks: int, meeting: str, pipe: Connection) -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("error")
-    dist.init_process_group("gloo", store=dist.FileStore(meeting, ranks), rank=rank, world_size=ranks)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
     while (task := pipe.recv()) is not None:
         function, arguments = task
         try:

@@ -42,7 +42,7 @@ def capture_program(path: str, input_shape: tuple[int, ...] | None = None, *, tr
     fixed = [size if isinstance(size, int) else wanted for size, wanted in zip(sample, asked, strict=False)]
     if len(asked) != len(sample) or tuple(fixed) != asked:
         raise RequestError(f"{path} was exported for samples of {example}; leave out --input")
-    graph = capture(program.module(), torch.zeros(2, *asked, dtype=inputs[0].dtype), name=path)
+    graph = capture(program.module(), torch.zeros((), dtype=inputs[0].dtype).expand(2, *asked), name=path)
     modes = [layer.options.get("arguments", {}).get(name) for layer in graph for name in ("training", "train")]
     known = [mode for mode in modes if mode is not None]
     if known and not any(known):

@@ -72,7 +72,7 @@ def resized(sample: Sample, shape: tuple[int, ...], model: str) -> Sample:
         raise RequestError(
             f"{model} brings a sample of {1 + len(others)} tensors, each of its shape; leave out --input"
         )
-    changed: Sample = tree_map_only(torch.Tensor, lambda x: x.new_zeros((*x.shape[:1], *shape)), sample)
+    changed: Sample = tree_map_only(torch.Tensor, lambda x: x.new_zeros(()).expand(*x.shape[:1], *shape), sample)
     return changed
 
 
@@ -105,7 +105,7 @@ def _from_library(place: str, name: str) -> Made:
     if name not in names:
         alike = get_close_matches(name, names, n=5) or names[:5]
         raise UnknownName(f"{place} model", name, alike, f" or another of its {len(names)} models")
-    return library.make(imported, name), torch.zeros(2, *library.input_shape)
+    return library.make(imported, name), torch.zeros(()).expand(2, *library.input_shape)
 
 
 def load_factory(place: str, name: str, folder: Path | None = None) -> Callable[..., Any]:

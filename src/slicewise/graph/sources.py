@@ -98,16 +98,18 @@ def build_model(
     from slicewise.graph.zoo import ZOO
 
     if model in ZOO:
-        return ZOO[model].build(), torch.zeros(2, *(input_shape or ZOO[model].input_shape))
+        return ZOO[model].build(), torch.zeros(()).expand(2, *(input_shape or ZOO[model].input_shape))
     if not _elsewhere(model):
         raise _unknown(model, ZOO)
     check_runnable(model)
     module, sample = make_model(model, folder)
-    if sample is None and input_shape is None:
-        raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
+    if input_shape is None:
+        if sample is None:
+            raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
+        return module, sample
     if sample is None:
-        return module, torch.zeros(2, *input_shape)
-    return module, sample if input_shape is None else resized(sample, input_shape, model)
+        return module, torch.zeros(()).expand(2, *input_shape)  # no memory: nobody reads its values
+    return module, resized(sample, input_shape, model)
 
 
 def check_runnable(model: str) -> None:

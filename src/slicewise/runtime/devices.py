@@ -24,7 +24,8 @@ def start_rank() -> torch.device:
     where: dict[str, Any] = {}
     if MEETING_FILE in os.environ:
         rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        where = {"store": dist.FileStore(os.environ[MEETING_FILE], ranks), "rank": rank, "world_size": ranks}
+        store = dist.FileStore(os.environ[MEETING_FILE], ranks)  # type: ignore[attr-defined]
+        where = {"store": store, "rank": rank, "world_size": ranks}
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)

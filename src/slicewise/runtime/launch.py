@@ -18,6 +18,7 @@ MEETING_FILE = "SLICEWISE_MEETING_FILE"  # through which ranks of this launcher 
 # glibc returns large buffers to the kernel on every free, which costs 10-15 % of a CPU step. Same for every contender.
 MALLOC_TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296"
 _GRACE_S = 5.0
+_RANKS_PER_CORE = 8
 
 
 def inside_a_rank() -> bool:
@@ -27,6 +28,7 @@ def inside_a_rank() -> bool:
 
 def launch(arguments: Sequence[str], ranks: int) -> int:
     """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no."""
+    check_ranks(ranks)
     with tempfile.TemporaryDirectory() as folder:
         processes = [_start(arguments, rank, ranks, Path(folder)) for rank in range(ranks)]
         # ended from outside: take the ranks along
@@ -46,6 +48,16 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
             raise RequestError(message) if code == 2 else RankError(message)
         died = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         raise RankError(f"rank {failed} {died}{_last_words(Path(folder), failed)}")
+
+
+def check_ranks(ranks: int) -> None:
+    """Refuse more ranks than a host could bear: each is a process that imports torch."""
+    cores = os.cpu_count() or 1
+    if ranks > _RANKS_PER_CORE * cores:
+        raise RequestError(
+            f"{ranks} ranks are too many for the {cores} cores of this host; start {_RANKS_PER_CORE * cores} or fewer, "
+            "or spread them over hosts with torchrun"
+        )
 
 
 def _last_words(folder: Path, rank: int) -> str:
