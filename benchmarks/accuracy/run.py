@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import platform
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from torch.multiprocessing.spawn import spawn
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy.digits import Curve, train
-from slicewise.runtime.launch import free_port
 
 RANKS = 2
 STRATEGIES = ("one device", "data", "mixed")
@@ -46,14 +44,13 @@ def curve(strategy: str, epochs: int, dtype: str) -> Curve:
         return train(strategy, epochs, DTYPES[dtype])
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "curve.json"
-        spawn(_rank, (free_port(), strategy, epochs, dtype, str(result)), nprocs=RANKS)
+        spawn(_rank, (f"{folder}/meeting", strategy, epochs, dtype, str(result)), nprocs=RANKS)
         return Curve(**json.loads(result.read_text()))
 
 
-def _rank(rank: int, port: int, strategy: str, epochs: int, dtype: str, result: str) -> None:
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+def _rank(rank: int, meeting: str, strategy: str, epochs: int, dtype: str, result: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=RANKS)
     trained = train(strategy, epochs, DTYPES[dtype])
     if rank == 0:
         Path(result).write_text(json.dumps(asdict(trained)))

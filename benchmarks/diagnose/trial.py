@@ -12,7 +12,7 @@ from benchmarks.throughput.hosts import hosts
 from slicewise.cluster.cluster import load_cluster
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan
-from slicewise.runtime.launch import MALLOC_TUNABLES, free_port
+from slicewise.runtime.launch import MALLOC_TUNABLES
 
 FAULTS_FILE = Path(__file__).parent / "faults.py"
 NETWORK, BATCHES = f"{FAULTS_FILE}:network", f"{FAULTS_FILE}:batches"
@@ -58,7 +58,7 @@ def trial(
 def run_ranks(program: Sequence[str], environment: dict[str, str], folder: Path, *, link: bool) -> None:
     common = {"GLIBC_TUNABLES": MALLOC_TUNABLES, "OMP_NUM_THREADS": "1", **environment}
     cores = sorted(os.sched_getaffinity(0))
-    with hosts(MEGABITS_PER_S if link else None, free_port()) as places:
+    with hosts(MEGABITS_PER_S if link else None) as places:
         started = []
         for rank, place in enumerate(places):
             pinned = replace(

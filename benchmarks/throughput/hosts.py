@@ -1,6 +1,7 @@
 """Two hosts on one machine: network namespaces joined by a veth pair whose ends are rate-limited (needs root)."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +29,9 @@ class Host:
 
 
 @contextmanager
-def hosts(megabits_per_s: int | None, port: int) -> Iterator[list[Host]]:
+def hosts(megabits_per_s: int | None) -> Iterator[list[Host]]:
     """One host per rank: both on this machine's loopback (None), or two emulated ones with a link of that rate."""
-    common = {"LOCAL_RANK": "0", "MASTER_PORT": str(port)}
+    common = {"LOCAL_RANK": "0", "MASTER_PORT": str(_free_port())}
     if megabits_per_s is None:
         yield [Host(environment={**common, "MASTER_ADDR": "127.0.0.1"})] * 2
         return
@@ -69,6 +70,14 @@ def why_not() -> str | None:
     if os.geteuid() != 0:
         return "network namespaces need root; run the benchmark as root"
     return None
+
+
+def _free_port() -> int:
+    """One that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _ip(*arguments: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.throughput.hosts import hosts, why_not
-from slicewise.runtime.launch import MALLOC_TUNABLES, free_port
+from slicewise.runtime.launch import MALLOC_TUNABLES
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000, "500 Mb/s": 500}
 BUILD = Path("build/throughput")
@@ -120,7 +120,7 @@ def ranks(link: str, program: Sequence[str]) -> None:
     """Run `python PROGRAM` as two ranks that reach each other over `link`, or as one."""
     os.environ |= {"GLIBC_TUNABLES": MALLOC_TUNABLES, "OMP_NUM_THREADS": "1"}
     print(f"+ [{link}] python", *program, file=sys.stderr)
-    with hosts(LINKS.get(link), free_port()) as places:
+    with hosts(LINKS.get(link)) as places:
         chosen = places[:1] if link == "one rank" else places
         logs = [BUILD / f"rank{number}.log" for number in range(len(chosen))]
         started = [

@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from tempfile import TemporaryDirectory
 from typing import Any
-
-from slicewise.runtime.launch import free_port
 
 TIMEOUT_S = 120
 GRACE_S = 3
@@ -25,14 +24,15 @@ class World:
     def __init__(self, ranks: int) -> None:
         context = mp.get_context("forkserver")
         context.set_forkserver_preload(["torch.distributed.tensor"])  # imported once for all ranks of all worlds
-        port = free_port()
+        self._folder = TemporaryDirectory()
+        meeting = f"{self._folder.name}/meeting"
         self.ranks = ranks
         self.broken = False  # some rank hangs: start another world
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(ranks):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, ranks, port, theirs), daemon=True)
+            process = context.Process(target=_serve, args=(rank, ranks, meeting, theirs), daemon=True)
             process.start()
             self._pipes.append(ours)
             self._processes.append(process)
@@ -74,18 +74,17 @@ class World:
             process.join(0.1 if self.broken else 10)
             if process.is_alive():
                 process.kill()
+        self._folder.cleanup()
 
 
-def _serve(rank: int, ranks: int, port: int, pipe: Connection) -> None:
-    os.environ.update(
-        RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1"
-    )
+def _serve(rank: int, ranks: int, meeting: str, pipe: Connection) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     warnings.simplefilter("error")
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
     while (task := pipe.recv()) is not None:
         function, arguments = task
         try:

@@ -2,16 +2,20 @@
 
 from itertools import combinations, pairwise
 
+import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel, predicted
 from slicewise.cost.schedules import SCHEDULES, StageCost, in_flight, simulate
+from slicewise.factors import divisors
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts
-from slicewise.search.pipeline import balanced, divisors
+from slicewise.search.pipeline import balanced
+from slicewise.strategies.pipeline import Table
 from tests.builders import machine, stage_cost
 from tests.property.strategies import graphs
 
@@ -49,6 +53,38 @@ def test_balanced_stages_are_the_best_of_all_cuts(graph: LayerGraph, stages: int
     truth = min(slowest(positions) for positions in combinations(cuts.legal, stages - 1))
     found = slowest(balanced(pipeline))
     assert truth <= found <= truth * (1 + 1e-12)
+
+
+@given(st.lists(st.floats(0, 1e3) | st.sampled_from([0.0, 0.1, 0.3]), min_size=2, max_size=40), st.integers(2, 9))
+def test_cuts_where_two_lines_meet_are_those_of_the_whole_table(seconds: list[float], stages: int) -> None:
+    """All pairs of cuts for every number of stages, to the last bit: best[s, j] and where each came from."""
+    assume(stages <= len(seconds))
+    table = Table.of(np.array(seconds), np.arange(len(seconds) - 1))
+    found = table.cuts(stages)
+    order = np.arange(len(table.before))
+    between = np.where(order[:, None] < order, table.before - table.before[:, None], np.inf)
+    slowest, came_from = [table.before], []
+    for _ in range(stages - 2):
+        worst = np.maximum(slowest[-1][:, None], between)
+        came_from.append(worst.argmin(axis=0))
+        slowest.append(worst.min(axis=0))
+    wanted = [int(np.maximum(slowest[-1], table.total_s - table.before).argmin())]
+    for origin in reversed(came_from):
+        wanted.append(int(origin[wanted[-1]]))
+    assert all(np.array_equal(one, other) for one, other in zip(table.slowest, slowest, strict=True))
+    assert found == wanted[::-1]
+
+
+@given(graphs(max_layers=6), st.integers(2, 4))
+def test_stages_are_the_same_however_many_cuts_are_looked_at_at_once(graph: LayerGraph, stages: int) -> None:
+    graph = graph.with_batch(4)
+    cuts = Cuts(graph)
+    assume(cuts.most_stages >= stages)
+    pipeline = PipelineModel(CostModel(graph, machine(2, 2) if stages == 4 else machine(stages)), cuts, 1)
+    whole = balanced(pipeline)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slicewise.search.pipeline._CUTS_AT_ONCE", 1)
+        assert balanced(pipeline) == whole
 
 
 seconds = st.integers(0, 9).map(float)

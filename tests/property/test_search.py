@@ -2,6 +2,7 @@
 
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,6 +56,18 @@ def test_the_order_takes_every_node_once_and_counts_what_elimination_looks_at(pr
     with patch.object(elimination, "_minimise_out", counting):
         eliminate(problem)
     assert found.work == sum(looked_at)
+
+
+def test_nodes_without_a_choice_may_have_any_number_of_neighbours() -> None:
+    """numpy's arrays have 64 dims at most: one is spent only on what is still to be decided."""
+    sizes = [1] * 80 + [2, 3]
+    random = np.random.default_rng(0)
+    vectors = tuple(random.integers(0, 99, size).astype(float) for size in sizes)
+    matrices = {(0, node): random.integers(0, 99, (1, size)).astype(float) for node, size in enumerate(sizes) if node}
+    problem = Problem(vectors=vectors, matrices=matrices)
+    solution = eliminate(problem)
+    assert solution.cost == problem.cost(solution.choice)
+    assert solution.cost == min(problem.cost([0] * 80 + [a, b]) for a in range(2) for b in range(3))
 
 
 @pytest.mark.parametrize("edges", [CHAIN, RESIDUAL, INCEPTION])

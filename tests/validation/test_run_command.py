@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,38 @@ def test_under_torchrun_rank_0_plans_for_all(cluster: Path) -> None:
         "run", MODEL, "--strategy", "data", "--cluster", cluster, "--batch", 4, "--iterations", 2, "--check", "--json"
     )
     _assert_complete(document(done))
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="reads listening sockets from /proc")
+def test_ranks_of_one_host_listen_on_loopback_only(
+    plan: Path, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LISTENING_FOLDER", str(tmp_path))
+    data = f"{HERE / 'listening.py'}:batches"
+    done = slicewise("run", plan, "--iterations", 1, "--data", data, cache=cluster.parent)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        addresses = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert addresses  # gloo's own
+        assert all(ip_address(address).is_loopback for address in addresses), addresses
+
+
+def test_ranks_meet_where_the_environment_says_or_one_line_says_why_not(plan: Path) -> None:
+    """Started by hand, on a port that somebody else listens on."""
+    with socket.socket() as busy:
+        busy.bind(("", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        described = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        done = subprocess.run(
+            [sys.executable, "-m", "slicewise", "run", str(plan)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, **described},
+        )
+    assert_refused(done, f"the ranks cannot meet at 127.0.0.1:{port}: ")
+    assert len(told(done.stderr)) == 1
 
 
 def _assert_complete(ran: dict[str, Any]) -> None:

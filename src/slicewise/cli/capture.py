@@ -20,7 +20,7 @@ def main(options: argparse.Namespace) -> int:
     from slicewise.saving import check_target
 
     check_target(options.output)
-    graph = capture_model(options.model, options.input)
+    graph = capture_model(options.model, options.input, trust=options.trust)
     graph.save(options.output)
     parameters, flops = sum(w.size for w in graph.weights), sum(layer.flops() for layer in graph) / graph.batch
     progress(

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, positive, print_json
+from slicewise.cli.options import add_json, add_trust, positive, print_json
 from slicewise.cli.run import add_made, asked_plan
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
     add_made(parser)
+    add_trust(parser)
     add_json(parser)
 
 

@@ -7,28 +7,47 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
+from slicewise.graph.checks import MOST_ITEMS
 from slicewise.units import parse_amount, parse_count
+
+_MOST_DIMS = 8
 
 if TYPE_CHECKING:
     from slicewise.cost.training import Training
 
 
-def positive(text: str) -> int:
+def positive(text: str, most: int | None = None) -> int:
     try:
-        return parse_count(text)
+        value = parse_count(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a positive whole number (got {text!r})") from None
+        digits = " of at most 15 digits" if text.isdecimal() and len(text) > 15 else ""
+        raise argparse.ArgumentTypeError(f"must be a positive whole number{digits} (got {text!r})") from None
+    if most is not None and value > most:
+        raise argparse.ArgumentTypeError(f"must be at most {most:,} (got {text!r})")
+    return value
+
+
+def seed(text: str) -> int:
+    try:
+        return parse_count(text) if text != "0" else 0
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be 0 or a positive whole number (got {text!r})") from None
 
 
 def shape(text: str) -> tuple[int, ...]:
     """`3x224x224`."""
     try:
-        return tuple(parse_count(part) for part in text.lower().split("x"))
+        sizes = tuple(parse_count(part) for part in text.lower().split("x"))
     except ValueError:
         raise argparse.ArgumentTypeError(f"must look like 3x224x224 (got {text!r})") from None
+    if len(sizes) > _MOST_DIMS or prod(sizes) > MOST_ITEMS:
+        raise argparse.ArgumentTypeError(
+            f"must have at most {_MOST_DIMS} dims and {MOST_ITEMS:.0e} items (got {text!r})"
+        )
+    return sizes
 
 
 CLUSTER = "a preset, 'local' (this machine, as `slicewise calibrate` measured it), or a TOML file"
@@ -38,7 +57,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         help="a zoo name (resnet50, unet3d, ...), torchvision:NAME, timm:NAME, path/file.py:factory, "
-        "a saved graph (.json), or an exported program (.pt2)",
+        "a saved graph (.json), or an exported program (.pt2, with --trust)",
+    )
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust", action="store_true", help="load an exported program (.pt2): its file can run code of its maker's"
     )
 
 

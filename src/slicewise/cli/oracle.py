@@ -112,7 +112,7 @@ def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> 
     from slicewise.strategies.projecting import oracle_of
 
     return oracle_of(
-        load_graph(options.model, options.input),
+        load_graph(options.model, options.input, trust=options.trust),
         options.cluster,
         batch_per_device=batch_per_device,
         batch=options.batch,

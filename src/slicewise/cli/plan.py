@@ -83,7 +83,7 @@ def main(options: argparse.Namespace) -> int:
     cluster = load_cluster(options.cluster)
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
     batch = options.batch or 32 * cluster.devices
-    graph = load_graph(options.model, options.input)
+    graph = load_graph(options.model, options.input, trust=options.trust)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
     request: dict[str, Any] = {"batch": batch, "training": training_of(options)}
     search: dict[str, Any] = {

@@ -5,10 +5,11 @@ import os
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, shape
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, seed, shape
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 HELP = "run a plan on real ranks: measured beside predicted, checked against one device"
 DTYPES = ("fp32", "bf16")
+_MOST_ITERATIONS = 1_000_000  # the times of all are kept
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nproc-per-node", type=positive, metavar="K", help="ranks to start here (default: the plan's)"
     )
     parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
-    parser.add_argument("--iterations", type=positive, default=10, help="measured steps (default: 10)")
+    steps = partial(positive, most=_MOST_ITERATIONS)
+    parser.add_argument("--iterations", type=steps, default=10, help="measured steps (default: 10)")
     parser.add_argument("--check", action="store_true", help="compare loss and every gradient with one device")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline for ui.perfetto.dev")
     parser.add_argument("--compare", metavar="ddp|fsdp", help="measure it in turn with the plan, step by step")
     parser.add_argument("--data", metavar="MODULE:FACTORY", help="batches of your own (default: synthetic)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and samples (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="of weights and samples (default: 0)")
     add_made(parser)
     add_json(parser)
+    parser.set_defaults(trust=False)  # an exported program is not run
 
 
 def add_made(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +57,14 @@ def add_made(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.runtime.launch import inside_a_rank, launch
+    from slicewise.runtime.launch import check_ranks, inside_a_rank, launch
 
     if inside_a_rank():
         return _rank(options)
     require_torch()
+    check_ranks(options.nproc_per_node or options.devices or 1)  # before a plan is made for them
     plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
+    check_ranks(plan.devices)
     progress(f"starting {plan.devices} ranks")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
@@ -76,6 +82,7 @@ def _handed_on(options: argparse.Namespace) -> list[str]:
 def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
     """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
     from slicewise.errors import PlanError, RequestError, UnknownName
+    from slicewise.graph.sources import check_runnable
     from slicewise.saving import check_target
 
     if options.trace:
@@ -86,7 +93,10 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         from slicewise.graph.factories import load_factory
 
         load_factory(*options.data.rpartition(":")[::2])
+    if options.plan.endswith(".pt2"):
+        check_runnable(options.plan)
     plan, graph = asked_plan(options, ranks, run=True)
+    check_runnable(plan.model)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
     if plan.training.dtype not in DTYPES:
@@ -116,7 +126,7 @@ def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = Fa
     from slicewise.graph.sources import load_graph
 
     if options.strategy:
-        graph = load_graph(options.plan, options.input)
+        graph = load_graph(options.plan, options.input, trust=options.trust)
         return _made_plan(options, graph, ranks), graph
     plan = _loaded_plan(options)
     if run and plan.graph is None:
@@ -176,9 +186,9 @@ def _rank(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
         result = run_rank(request, device)
-    except SlicewiseError:
+    except (SlicewiseError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a model or its data that calls exit() has not done its work
         raise RankError(described(error, dist.get_rank())) from error
     expected = result["predicted"]
     as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))

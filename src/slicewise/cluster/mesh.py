@@ -6,6 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from slicewise.factors import prime_factors
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -28,7 +30,7 @@ class Mesh:
             tuple(
                 Axis(f"{name}{number}", factor, tier)
                 for tier, (name, size) in enumerate(tiers.items())
-                for number, factor in enumerate(_prime_factors(size))
+                for number, factor in enumerate(prime_factors(size))
             )
         )
 
@@ -61,13 +63,3 @@ class Mesh:
 
     def group_size(self, axes: tuple[int, ...]) -> int:
         return int(np.prod([self.sizes[axis] for axis in axes], dtype=np.int64))
-
-
-def _prime_factors(number: int) -> list[int]:
-    factors, candidate = [], 2
-    while number > 1:
-        while number % candidate == 0:
-            factors.append(candidate)
-            number //= candidate
-        candidate += 1
-    return factors

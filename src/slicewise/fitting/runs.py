@@ -18,6 +18,7 @@ from slicewise.formats.checking import checked
 from slicewise.formats.files import number, parse_csv, read_text
 from slicewise.formats.schema import Count, Name, Seconds, Table
 from slicewise.formats.words import shown
+from slicewise.graph.sources import names_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,8 @@ def _run(cells: dict[str, str], where: str) -> Run:
         if cell or name in _REQUIRED or name not in _COLUMNS
     }
     fields = checked(RunFields, said, where)
+    if names_code(fields.model):  # a file is data: what it names is looked up, never imported
+        _fail(where, "model", fields.model, "a network, not code to run; `slicewise capture` makes a graph of yours")
     if fields.strategy not in STRATEGIES:
         _fail(where, "strategy", fields.strategy, f"one of {', '.join(STRATEGIES)}")
     if fields.strategy == "serial" and fields.devices != 1:

@@ -107,7 +107,7 @@ def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # forward() may call exit()
         raise GraphError(f"{name}: {reason(error, (*given, *named.values()))}") from error
 
 

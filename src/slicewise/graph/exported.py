@@ -10,10 +10,18 @@ from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
 
 
-def capture_program(path: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
-    """The program's layers; it has to be exported in training mode, with a batch that may change."""
+def capture_program(path: str, input_shape: tuple[int, ...] | None = None, *, trust: bool = False) -> LayerGraph:
+    """The program's layers; it has to be exported in training mode, with a batch that may change.
+
+    Its file holds pickles, which run any code that their writer put there: only files that are trusted are opened.
+    """
     if not Path(path).exists():
         raise GraphError(f"{path}: no such file")
+    if not trust:
+        raise RequestError(
+            f"{path}: an exported program holds pickles, which can run any code when they are loaded; if you trust "
+            "whoever made the file, add --trust (in Python, trust=True)"
+        )
     try:
         program = torch.export.load(path)
     except Exception as error:
@@ -34,7 +42,7 @@ def capture_program(path: str, input_shape: tuple[int, ...] | None = None) -> La
     fixed = [size if isinstance(size, int) else wanted for size, wanted in zip(sample, asked, strict=False)]
     if len(asked) != len(sample) or tuple(fixed) != asked:
         raise RequestError(f"{path} was exported for samples of {example}; leave out --input")
-    graph = capture(program.module(), torch.zeros(2, *asked), name=path)
+    graph = capture(program.module(), torch.zeros((), dtype=inputs[0].dtype).expand(2, *asked), name=path)
     modes = [layer.options.get("arguments", {}).get(name) for layer in graph for name in ("training", "train")]
     known = [mode for mode in modes if mode is not None]
     if known and not any(known):

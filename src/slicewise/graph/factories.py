@@ -2,18 +2,22 @@
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
-from slicewise.errors import GraphError, UnknownName
+from slicewise.errors import GraphError, RequestError, SlicewiseError, UnknownName
+from slicewise.graph.capture import Sample
 
-Made = tuple[nn.Module, tuple[int, ...] | None]  # with the shape of one sample, where it is known
+Made = tuple[nn.Module, Sample | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +41,51 @@ _LIBRARIES = {
 }
 
 
-def make_model(model: str) -> Made:
-    """A factory returns the module, or (module, sample)."""
+def make_model(model: str, folder: Path | None = None) -> Made:
+    """A factory returns the module, or (module, sample): a tensor, or a tuple or dict of them."""
     place, _, name = model.rpartition(":")
-    try:
+    with users_code(model):
         if place in _LIBRARIES:
             return _from_library(place, name)
-        made = load_factory(place, name)()
-    except (GraphError, UnknownName, MemoryError):
-        raise
-    except Exception as error:
-        raise GraphError(f"{model} failed: {type(error).__name__}: {error}") from error
+        made = load_factory(place, name, folder)()
     module, sample = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    sample = sample[0] if isinstance(sample, tuple) and sample else sample
-    if not isinstance(module, nn.Module) or not (sample is None or isinstance(sample, torch.Tensor)):
-        raise GraphError(f"{model} returned {_described(made)}; a factory returns a module or (module, sample tensor)")
-    return module, None if sample is None else tuple(sample.shape[1:])
+    if not isinstance(module, nn.Module) or not (sample is None or tensors_of(sample)):
+        raise GraphError(
+            f"{model} returned {_described(made)}; a factory returns a module or (module, sample), "
+            "the sample a tensor, or a tuple or dict of tensors"
+        )
+    return module, sample
+
+
+def tensors_of(sample: Any) -> list[torch.Tensor]:
+    """The tensors of a sample, in the order in which forward() takes them."""
+    items = sample.values() if isinstance(sample, Mapping) else sample if isinstance(sample, tuple) else (sample,)
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
+def resized(sample: Sample, shape: tuple[int, ...], model: str) -> Sample:
+    """The same sample with items of another shape, where it is one tensor."""
+    first, *others = tensors_of(sample)
+    if tuple(first.shape[1:]) == shape:
+        return sample
+    if others:
+        raise RequestError(
+            f"{model} brings a sample of {1 + len(others)} tensors, each of its shape; leave out --input"
+        )
+    changed: Sample = tree_map_only(torch.Tensor, lambda x: x.new_zeros(()).expand(*x.shape[:1], *shape), sample)
+    return changed
+
+
+@contextmanager
+def users_code(name: str) -> Iterator[None]:
+    """Whatever a user's own code ends with, exit() included, is an error that says whose it is."""
+    try:
+        yield
+    except (SlicewiseError, MemoryError, KeyboardInterrupt):  # memory is this machine's affair, Ctrl-C the user's
+        raise
+    except BaseException as error:
+        first_line = str(error).strip().split("\n")[0]
+        raise RequestError(f"{name} failed: {type(error).__name__}: {first_line}") from error
 
 
 def _described(made: Any) -> str:
@@ -72,25 +105,36 @@ def _from_library(place: str, name: str) -> Made:
     if name not in names:
         alike = get_close_matches(name, names, n=5) or names[:5]
         raise UnknownName(f"{place} model", name, alike, f" or another of its {len(names)} models")
-    return library.make(imported, name), library.input_shape
+    return library.make(imported, name), torch.zeros(()).expand(2, *library.input_shape)
 
 
-def load_factory(place: str, name: str) -> Callable[..., Any]:
-    """A function of a user's own: `name` in a file or a module."""
-    if place.endswith(".py"):
-        if not Path(place).exists():
-            raise GraphError(f"{place}: no such file")
-        spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            raise GraphError(f"{place}: no such module ({error})") from error
+def load_factory(place: str, name: str, folder: Path | None = None) -> Callable[..., Any]:
+    """A function of a user's own: `name` in a module or in a file, which may also stand in `folder`."""
+    with users_code(f"{place}:{name}"):
+        module = _imported_file(place, folder) if place.endswith(".py") else _imported_module(place)
     factory = getattr(module, name, None)
     if not callable(factory):
         raise GraphError(f"{place} has no factory {name!r}")
     return factory  # type: ignore[no-any-return]
+
+
+def _imported_file(place: str, folder: Path | None) -> ModuleType:
+    looked = [Path(place), *([folder / place] if folder is not None else [])]
+    path = next((path for path in looked if path.exists()), None)
+    if path is None:
+        raise GraphError(f"{place}: no such file{f', nor in {folder}' if folder is not None else ''}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _imported_module(place: str) -> ModuleType:
+    if not place:
+        raise GraphError("no module is named; give package.module:factory or path/file.py:factory")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        raise GraphError(f"{place}: no such module ({error})") from error

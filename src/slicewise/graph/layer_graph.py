@@ -148,7 +148,10 @@ class LayerGraph:
             for layer in self.layers
         )
         for layer in layers:
-            check_sizes(layer)
+            try:
+                check_sizes(layer)
+            except GraphError as error:
+                raise GraphError(f"with batch {batch} {error}; use fewer or smaller samples") from error
         return replace(self, layers=layers)
 
     def to_json(self) -> str:

@@ -6,7 +6,7 @@ _VALUES = ("data-dependent", "Data dependent", "data dependent", "GuardOnDataDep
 _HOST = ("numpy", "FakeTensor", ".item()", "tolist")
 
 
-def reason(error: Exception, given: tuple[Any, ...]) -> str:
+def reason(error: BaseException, given: tuple[Any, ...]) -> str:
     """One line: what was found, and what would work."""
     first_line = str(error).strip().split("\n")[0]
     kind = type(error).__name__

@@ -12,16 +12,23 @@ from slicewise.graph.layer_graph import LayerGraph
 if TYPE_CHECKING:
     from torch import nn
 
+    from slicewise.graph.capture import Sample
+
+LIBRARIES = ("torchvision", "timm")  # a name of theirs is one of their models, not a function of anybody's choice
+
 
 def shipped_names() -> list[str]:
     files = resources.files("slicewise.graph").joinpath("captured").iterdir()
     return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
 
 
-def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
+def load_graph(
+    model: str, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
+) -> LayerGraph:
     """The LayerGraph of a zoo name, a saved graph (.json), or whatever else `capture_model` takes.
 
-    Shipped and saved graphs need no torch, unless another input shape is asked for.
+    Shipped and saved graphs need no torch, unless another input shape is asked for. `trust` allows an exported program,
+    whose file can run code when it is loaded. A factory's file is looked for in `folder` too.
     """
     if model in shipped_names():
         shipped = _shipped(model)
@@ -31,7 +38,7 @@ def load_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerG
         return _saved(model, input_shape)
     if not _elsewhere(model) and model not in shipped_names():  # said before torch is imported
         raise _unknown(model, shipped_names())
-    return capture_model(model, input_shape)
+    return capture_model(model, input_shape, trust=trust, folder=folder)
 
 
 def stored_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
@@ -61,9 +68,11 @@ def _saved(model: str, input_shape: tuple[int, ...] | None) -> LayerGraph:
     return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
 
 
-def capture_model(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
-    """Captured now: a zoo name, an exported program (.pt2), `torchvision:NAME`, `timm:NAME`, `file.py:factory` or
-    `package.module:factory`."""
+def capture_model(
+    model: str, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
+) -> LayerGraph:
+    """Captured now, for two samples: a zoo name, an exported program (.pt2), `torchvision:NAME`, `timm:NAME`,
+    `file.py:factory` or `package.module:factory`."""
     import torch
 
     from slicewise.graph.capture import capture
@@ -72,31 +81,48 @@ def capture_model(model: str, input_shape: tuple[int, ...] | None = None) -> Lay
     if model.endswith(".pt2"):
         from slicewise.graph.exported import capture_program
 
-        return capture_program(model, input_shape)
+        return capture_program(model, input_shape, trust=trust)
     # networks of our own are captured without memory, which the weights of some and the volumes of others would fill
     with torch.device("meta" if model in ZOO else "cpu"):
-        module, shape = build_model(model, input_shape)
-        return capture(module, torch.zeros(2, *shape), name=model)
+        module, sample = build_model(model, input_shape, folder)
+        return capture(module, sample, name=model).with_batch(2)
 
 
-def build_model(model: str, input_shape: tuple[int, ...] | None = None) -> "tuple[nn.Module, tuple[int, ...]]":
-    """The module itself and the shape of one sample."""
-    from slicewise.graph.factories import make_model
+def build_model(
+    model: str, input_shape: tuple[int, ...] | None = None, folder: Path | None = None
+) -> "tuple[nn.Module, Sample]":
+    """The module itself and a sample: a factory's own, or zeros of the shape that is asked for."""
+    import torch
+
+    from slicewise.graph.factories import make_model, resized
     from slicewise.graph.zoo import ZOO
 
     if model in ZOO:
-        return ZOO[model].build(), input_shape or ZOO[model].input_shape
+        return ZOO[model].build(), torch.zeros(()).expand(2, *(input_shape or ZOO[model].input_shape))
     if not _elsewhere(model):
         raise _unknown(model, ZOO)
+    check_runnable(model)
+    module, sample = make_model(model, folder)
+    if input_shape is None:
+        if sample is None:
+            raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
+        return module, sample
+    if sample is None:
+        return module, torch.zeros(()).expand(2, *input_shape)  # no memory: nobody reads its values
+    return module, resized(sample, input_shape, model)
+
+
+def check_runnable(model: str) -> None:
+    """Refuse what can be planned but not run."""
     if model.endswith(".json"):
         raise RequestError(f"{model} is a saved graph, which has no weights to run; plan the model itself")
     if model.endswith(".pt2"):
         raise RequestError(f"{model} is an exported program, which cannot switch modes to run; plan the model itself")
-    module, made_for = make_model(model)
-    shape = input_shape or made_for
-    if shape is None:
-        raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
-    return module, shape
+
+
+def names_code(model: str) -> bool:
+    """Whether to load this model is to run code that its name points to: a factory, or an exported program."""
+    return model.endswith(".pt2") or (":" in model and model.partition(":")[0] not in LIBRARIES)
 
 
 def _elsewhere(model: str) -> bool:

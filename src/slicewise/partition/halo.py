@@ -27,7 +27,7 @@ class Halo:
     stop: Ints
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)  # arrays as long as the mesh has devices
 def needed(
     window: Window, input_extent: int, output_extent: int, axes: tuple[int, ...], mesh: Mesh
 ) -> tuple[Ints, Ints]:

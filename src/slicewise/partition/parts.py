@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Box = tuple[tuple[int, int], ...]  # [start, stop) per tensor dim
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)  # arrays as long as the mesh has devices
 def intervals(extent: int, axes: tuple[int, ...], mesh: Mesh) -> tuple[Ints, Ints]:
     """Start and stop per rank of a dim of `extent` chunked by `axes` in order."""
     start = np.zeros(mesh.devices, dtype=np.int64)

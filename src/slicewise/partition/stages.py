@@ -40,14 +40,14 @@ class Cuts:
         if alive != {layer.name}:
             others = sorted(alive - {layer.name})
             return f"later layers also read {', '.join(others[:3])}{' ...' if len(others) > 3 else ''}"
-        late = [other.name for other in self.graph.layers[position + 1 :] if other.kind is Kind.INPUT]
-        if late:
-            return f"{late[0]} is an input of the network, and those are the first stage's"
-        if any(other.kind is Kind.OUTPUT for other in self.graph.layers[: position + 1]):
+        late = next((name for name, at in self._ends[Kind.INPUT] if at > position), None)
+        if late is not None:
+            return f"{late} is an input of the network, and those are the first stage's"
+        if any(at <= position for _, at in self._ends[Kind.OUTPUT]):
             return "an output of the network comes from before"
-        torn = [name for name, (first, last) in self._held.items() if first <= position < last]
-        if torn:
-            return f"layers on both sides share {torn[0]}"
+        torn = next((name for name, (first, last) in self._shared.items() if first <= position < last), None)
+        if torn is not None:
+            return f"layers on both sides share {torn}"
         if not set(layer.dims) & {Dim.N, BATCH} or not self._computed(position):
             return f"the output of {layer.name} is not made of samples and weights"
         return None
@@ -106,13 +106,22 @@ class Cuts:
         return 1 + max(p for p, layer in enumerate(self.graph) if layer.kind not in (Kind.INPUT, Kind.OUTPUT))
 
     @cached_property
-    def _held(self) -> dict[str, tuple[int, int]]:
-        """Per weight and buffer, the first and the last layer that reads it."""
+    def _ends(self) -> dict[Kind, list[tuple[str, int]]]:
+        """The network's inputs and outputs, and where they stand."""
+        ends: dict[Kind, list[tuple[str, int]]] = {Kind.INPUT: [], Kind.OUTPUT: []}
+        for position, layer in enumerate(self.graph):
+            if layer.kind in ends:
+                ends[layer.kind].append((layer.name, position))
+        return ends
+
+    @cached_property
+    def _shared(self) -> dict[str, tuple[int, int]]:
+        """Per weight and buffer that several layers read, the first and the last of them."""
         spans: dict[str, tuple[int, int]] = {}
         for position, layer in enumerate(self.graph):
             for name in held_names(layer):
                 spans[name] = (spans.get(name, (position, position))[0], position)
-        return spans
+        return {name: span for name, span in spans.items() if span[0] < span[1]}
 
     def _computed(self, position: int) -> bool:
         """Whether a tensor is a product of weights: then it has their dtype, which no graph tells."""

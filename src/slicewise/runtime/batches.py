@@ -69,13 +69,14 @@ class Feed:
         Where ranks feed their own samples, `batch` of them, those that are this rank's; otherwise the whole batch, as
         rank 0 of 1.
         """
-        from slicewise.graph.factories import load_factory
+        from slicewise.graph.factories import load_factory, users_code
 
         place, _, factory = name.rpartition(":")
         ranks = dist.get_world_size() if local_samples else 1
         rank = dist.get_rank() if local_samples else 0
         shape = graph.inputs[0].shape[1:]
-        made = load_factory(place, factory)(graph.batch // ranks, shape, rank, ranks)
+        with users_code(name):
+            made = load_factory(place, factory)(graph.batch // ranks, shape, rank, ranks)
         with_loss = isinstance(made, tuple) and len(made) == 2 and callable(made[1])
         given, loss = made if with_loss else (made, F.cross_entropy)
         if not isinstance(given, Iterable):

@@ -2,11 +2,14 @@
 
 import os
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from slicewise.errors import RequestError
 from slicewise.runtime.failures import FAILURE_FILE
+from slicewise.runtime.launch import MEETING_FILE
 
 
 def rank_device() -> torch.device:
@@ -18,12 +21,22 @@ def rank_device() -> torch.device:
 def start_rank() -> torch.device:
     """Join the process group that torchrun or the launcher described in the environment."""
     device = rank_device()
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        dist.init_process_group("nccl", device_id=device)
-    else:
-        torch.set_num_threads(1)
-        dist.init_process_group("gloo")
+    where: dict[str, Any] = {}
+    if MEETING_FILE in os.environ:
+        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        store = dist.FileStore(os.environ[MEETING_FILE], ranks)  # type: ignore[attr-defined]
+        where = {"store": store, "rank": rank, "world_size": ranks}
+    try:
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            dist.init_process_group("nccl", device_id=device, **where)
+        else:
+            torch.set_num_threads(1)
+            dist.init_process_group("gloo", **where)
+    except (dist.DistError, ValueError) as error:
+        place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        reason = str(error).strip().split("\n")[0]
+        raise RequestError(f"the ranks cannot meet at {place}: {reason}; choose another --master-port") from error
     return device
 
 

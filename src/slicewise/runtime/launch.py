@@ -13,9 +13,12 @@ from pathlib import Path
 from slicewise.errors import RankError, RequestError
 from slicewise.runtime.failures import FAILURE_FILE
 
+MEETING_FILE = "SLICEWISE_MEETING_FILE"  # through which ranks of this launcher find each other: no port to listen on
+
 # glibc returns large buffers to the kernel on every free, which costs 10-15 % of a CPU step. Same for every contender.
 MALLOC_TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296"
 _GRACE_S = 5.0
+_RANKS_PER_CORE = 8
 
 
 def inside_a_rank() -> bool:
@@ -25,9 +28,9 @@ def inside_a_rank() -> bool:
 
 def launch(arguments: Sequence[str], ranks: int) -> int:
     """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no."""
+    check_ranks(ranks)
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        processes = [_start(arguments, rank, ranks, port, Path(folder)) for rank in range(ranks)]
+        processes = [_start(arguments, rank, ranks, Path(folder)) for rank in range(ranks)]
         # ended from outside: take the ranks along
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
@@ -47,6 +50,16 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
         raise RankError(f"rank {failed} {died}{_last_words(Path(folder), failed)}")
 
 
+def check_ranks(ranks: int) -> None:
+    """Refuse more ranks than a host could bear: each is a process that imports torch."""
+    cores = os.cpu_count() or 1
+    if ranks > _RANKS_PER_CORE * cores:
+        raise RequestError(
+            f"{ranks} ranks are too many for the {cores} cores of this host; start {_RANKS_PER_CORE * cores} or fewer, "
+            "or spread them over hosts with torchrun"
+        )
+
+
 def _last_words(folder: Path, rank: int) -> str:
     """The last line that a rank wrote to standard error; rank 0's went to the terminal."""
     words = folder / f"{rank}.err"
@@ -55,17 +68,17 @@ def _last_words(folder: Path, rank: int) -> str:
     return f": {said[-1]}" if said else " without a word (out of memory?)"
 
 
-def _start(arguments: Sequence[str], rank: int, ranks: int, port: int, folder: Path) -> subprocess.Popen[bytes]:
+def _start(arguments: Sequence[str], rank: int, ranks: int, folder: Path) -> subprocess.Popen[bytes]:
     environment = {
         "GLIBC_TUNABLES": MALLOC_TUNABLES,
         "OMP_NUM_THREADS": "1",
+        **_loopback(),
         **os.environ,
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(ranks),
         "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        MEETING_FILE: str(folder / "meeting"),
         FAILURE_FILE: str(folder / str(rank)),
     }
     command = [sys.executable, "-m", "slicewise", *arguments]
@@ -104,9 +117,7 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def free_port() -> int:
-    """One that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _loopback() -> dict[str, str]:
+    """Ranks of one host listen where nobody else can connect; gloo and NCCL would take the host's own address."""
+    names = {name for _, name in socket.if_nameindex()} & {"lo", "lo0"}
+    return {variable: name for name in names for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")}

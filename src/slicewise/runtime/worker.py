@@ -14,6 +14,8 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
 from slicewise.errors import RequestError
+from slicewise.graph.capture import Sample
+from slicewise.graph.factories import tensors_of
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import build_model, load_graph
 from slicewise.partition.stages import Cuts
@@ -51,7 +53,8 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
     torch.manual_seed(request.seed)
-    model, _ = build_model(plan.model, plan.input_shape)
+    model, sample = build_model(plan.model, plan.input_shape)
+    _check_dtype(sample, request)
     model = model.to(device)
     graph = plan.graph or load_graph(plan.model, plan.input_shape)
     result: dict[str, Any] = {
@@ -95,6 +98,18 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
             "speedup": paired_ratio(measured.steps[other.name], measured.steps[sliced.name]),
         }
     return result
+
+
+def _check_dtype(sample: Sample, request: RunRequest) -> None:
+    """Synthetic samples are normal random numbers, and weights are fp32."""
+    for tensor in tensors_of(sample):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise RequestError(f"{request.plan.model} takes {dtype} samples, `run` trains on float32; use parallelize")
+        if not tensor.is_floating_point() and (request.check or not request.data):
+            raise RequestError(
+                f"{request.plan.model} takes {dtype} samples, which `run` cannot make up; give --data, without --check"
+            )
 
 
 def _feed(request: RunRequest, graph: LayerGraph, device: torch.device) -> Feed:

@@ -35,7 +35,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Costs over the choices of `nodes`, one array dim each."""
+    """Costs over the choices of `nodes`; one array dim for each that has several, for numpy has 64 dims at most."""
 
     nodes: tuple[int, ...]
     costs: Floats
@@ -44,15 +44,19 @@ class _Table:
 @dataclass(frozen=True, slots=True)
 class _Undo:
     node: int
-    neighbours: tuple[int, ...]
+    neighbours: tuple[int, ...]  # that have a choice
     best: NDArray[np.int64]  # the node's best choice for each choice of the neighbours
 
 
 def eliminate(problem: Problem) -> Solution:
     sizes = problem.sizes
-    touching: list[list[_Table]] = [[_Table((node,), vector)] for node, vector in enumerate(problem.vectors)]
+
+    def table_of(nodes: tuple[int, ...], costs: Floats) -> _Table:
+        return _Table(nodes, costs.reshape([sizes[node] for node in nodes if sizes[node] > 1]))
+
+    touching: list[list[_Table]] = [[table_of((node,), vector)] for node, vector in enumerate(problem.vectors)]
     for pair, matrix in problem.matrices.items():
-        table = _Table(pair, matrix)
+        table = table_of(pair, matrix)
         for node in pair:
             touching[node].append(table)
     undo: list[_Undo] = []
@@ -60,8 +64,9 @@ def eliminate(problem: Problem) -> Solution:
     for node in order(sizes, problem.matrices).nodes:
         mine = touching[node]
         neighbours = tuple(sorted({other for table in mine for other in table.nodes} - {node}))
-        costs, best = _minimise_out(node, neighbours, mine, sizes)
-        undo.append(_Undo(node, neighbours, best))
+        deciding = tuple(other for other in neighbours if sizes[other] > 1)
+        costs, best = _minimise_out(node, deciding, mine, sizes)
+        undo.append(_Undo(node, deciding, best))
         rest = _Table(neighbours, costs)
         for other in neighbours:
             touching[other] = [table for table in touching[other] if node not in table.nodes] + [rest]
@@ -108,7 +113,7 @@ def _minimise_out(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """min over `node` of the sum of `tables`, in blocks along the first neighbour."""
     if not neighbours:
-        total = sum((table.costs for table in tables), start=np.zeros(sizes[node]))
+        total = sum((table.costs.reshape(-1) for table in tables), start=np.zeros(sizes[node]))
         return np.asarray(total.min()), np.asarray(total.argmin())
     shape = tuple(sizes[other] for other in neighbours)
     inner = sizes[node] * int(np.prod(shape[1:], dtype=np.int64))
@@ -119,15 +124,15 @@ def _minimise_out(
         block = slice(start, min(start + height, shape[0]))
         total = np.zeros((block.stop - start, *shape[1:], sizes[node]))
         for table in tables:
-            total += _aligned(table, order, block)
+            total += _aligned(table, order, block, sizes)
         best[block] = total.argmin(axis=-1)
         costs[block] = np.take_along_axis(total, best[block][..., None], axis=-1)[..., 0]
     return costs, best
 
 
-def _aligned(table: _Table, order: tuple[int, ...], block: slice) -> Floats:
+def _aligned(table: _Table, order: tuple[int, ...], block: slice, sizes: Sequence[int]) -> Floats:
     """The table's dims in `order`, missing ones of size 1, cut to `block` along the first."""
-    places = [order.index(node) for node in table.nodes]
+    places = [order.index(node) for node in table.nodes if sizes[node] > 1]
     costs = table.costs.transpose(np.argsort(places))
     if 0 in places:
         costs = costs[block]

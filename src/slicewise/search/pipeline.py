@@ -15,8 +15,12 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel, predicted
 from slicewise.cost.schedules import SCHEDULES
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
+from slicewise.factors import divisors
 from slicewise.partition.choices import Floats
 from slicewise.partition.stages import Cuts
+
+_MOST_TURNS = 1 << 20  # stages x micro-batches: every turn is simulated
+_CUTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,12 @@ def best_pipeline(model: CostModel, schedule: str | None = None, micro_batches: 
             f"{batch} samples do not divide into {micro_batches} micro-batches; "
             f"choose from {', '.join(map(str, divisors(batch)))}"
         )
-    counts = [micro_batches] if micro_batches is not None else divisors(batch)
+    most = _MOST_TURNS // devices
+    if micro_batches is not None and micro_batches > most:
+        raise RequestError(
+            f"{micro_batches} micro-batches on {devices} stages are too many to simulate; use up to {most}"
+        )
+    counts = [micro_batches] if micro_batches is not None else [count for count in divisors(batch) if count <= most]
     cuts = Cuts(model.graph)
     cuts.check_stages(devices)
     found = []
@@ -57,10 +66,6 @@ def best_pipeline(model: CostModel, schedule: str | None = None, micro_batches: 
         )
     memory = model.cluster.device.memory_bytes
     return min(found, key=lambda made: (made.predicted["peak_memory_bytes"] > memory, made.predicted["iteration_s"]))
-
-
-def divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def balanced(pipeline: PipelineModel) -> tuple[int, ...]:
@@ -83,10 +88,15 @@ def balanced_cuts(before: Floats, total_s: float, links: Floats, returned: Float
     best = before + returned[0]
     came_from = []
     for boundary in range(1, boundaries):
-        alone = before[None, :] - before[:, None] + links[boundary - 1][:, None] + returned[boundary][None, :]
-        slowest = np.where(order[:, None] < order[None, :], np.maximum(best[:, None], alone), np.inf)
-        came_from.append(slowest.argmin(axis=0))
-        best = slowest.min(axis=0)
+        origin, reached = np.empty(count, dtype=np.int64), np.empty(count)
+        for start in range(0, count, _CUTS_AT_ONCE):  # all pairs of cuts of a deep network are too many to hold
+            to, by = slice(start, start + _CUTS_AT_ONCE), slice(start + _CUTS_AT_ONCE)
+            alone = before[None, to] - before[by, None] + links[boundary - 1][by, None] + returned[boundary][None, to]
+            slowest = np.where(order[by, None] < order[None, to], np.maximum(best[by, None], alone), np.inf)
+            origin[to] = slowest.argmin(axis=0)
+            reached[to] = slowest.min(axis=0)
+        came_from.append(origin)
+        best = reached
     chosen = [int(np.maximum(best, total_s - before + links[-1]).argmin())]
     for origin in reversed(came_from):
         chosen.append(int(origin[chosen[-1]]))

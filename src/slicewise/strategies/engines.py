@@ -16,13 +16,14 @@ from slicewise.cost.compute import PRODUCTS
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, UnknownName
+from slicewise.factors import divisors
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.plans import spelled
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import STRATEGIES
-from slicewise.strategies.setting import Setting, Terms, divisors, parts
+from slicewise.strategies.setting import Setting, Terms, parts
 
 Split = tuple[int, int]
 HYBRIDS = ("data+filter", "data+spatial")

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError
+from slicewise.factors import divisors
 from slicewise.partition.choices import Floats
 from slicewise.strategies.profile import Profile
-from slicewise.strategies.setting import Setting, Terms, divisors
+from slicewise.strategies.setting import Setting, Terms
 
 
 def project(at: Setting) -> Iterator[Terms]:
@@ -61,34 +62,52 @@ def balanced(profile: Profile, samples: int, stages: int, bound: float) -> NDArr
     legal = np.array([cut for cut in profile.cuts.legal if profile.y[cut] <= bound], dtype=np.int64)
     if stages > len(legal) + 1:
         return None
-    table = profile.remembered(("stages", samples, bound), lambda: _Table.of(profile, samples, legal))
-    table.extend(stages - 1)
-    chosen = [int(np.maximum(table.slowest[stages - 2], table.total_s - table.before).argmin())]
-    for origin in reversed(table.came_from[: stages - 2]):
-        chosen.append(int(origin[chosen[-1]]))
-    return legal[chosen[::-1]]
+    table = profile.remembered(("stages", samples, bound), lambda: Table.of(profile.seconds(samples).both, legal))
+    return legal[table.cuts(stages)]
 
 
 @dataclass(slots=True)
-class _Table:
-    """best[s, j] for more and more stages s, and the cut before that each came from."""
+class Table:
+    """best[s, j] for more and more stages s."""
 
     before: Floats  # seconds of all layers before each cut
-    between: Floats  # [cut, later cut]
     total_s: float
     slowest: list[Floats]
-    came_from: list[NDArray[np.int64]]
 
     @classmethod
-    def of(cls, profile: Profile, samples: int, legal: NDArray[np.int64]) -> "_Table":
-        both = np.cumsum(profile.seconds(samples).both)
-        before = both[legal]
-        order = np.arange(len(before))
-        between = np.where(order[:, None] < order[None, :], before[None, :] - before[:, None], np.inf)
-        return cls(before, between, float(both[-1]), [before], [])
+    def of(cls, seconds: Floats, legal: NDArray[np.int64]) -> "Table":
+        both = np.cumsum(seconds)
+        return cls(both[legal], float(both[-1]), [both[legal]])
 
-    def extend(self, cuts: int) -> None:
-        while len(self.slowest) < cuts:
-            worst = np.maximum(self.slowest[-1][:, None], self.between)
-            self.came_from.append(worst.argmin(axis=0))
-            self.slowest.append(worst.min(axis=0))
+    def cuts(self, stages: int) -> list[int]:
+        """Which cuts make `stages` stages."""
+        while len(self.slowest) < stages - 1:
+            self.slowest.append(self._one_more())
+        found = [int(np.maximum(self.slowest[stages - 2], self.total_s - self.before).argmin())]
+        for slowest in reversed(self.slowest[: stages - 2]):
+            last = found[-1]
+            found.append(int(np.maximum(slowest[:last], self.before[last] - self.before[:last]).argmin()))
+        return found[::-1]
+
+    def _one_more(self) -> Floats:
+        """With one stage more behind each cut.
+
+        A later cut i makes best[s-1, i] longer and the stage behind it shorter: the best one is where the two meet.
+        """
+        best, before = self.slowest[-1], self.before
+        fewest = len(self.slowest) - 1  # cuts before the first that best[s-1] can end with
+        ends = np.arange(len(before))
+
+        def stage_s(first: NDArray[np.int64]) -> Floats:
+            return before - before[first]
+
+        # the first cut from which on best is the longer of the two, up to rounding, which the loops correct
+        meet = np.searchsorted(best[fewest:] + before[fewest:], before) + fewest
+        meet = np.minimum(meet, ends)
+        while (late := (meet > fewest) & (best[meet - 1] >= stage_s(meet - 1))).any():
+            meet = meet - late
+        while (early := (meet < ends) & (best[meet] < stage_s(meet))).any():
+            meet = meet + early
+        from_there = np.where(meet < ends, best[np.minimum(meet, ends)], np.inf)
+        from_before = np.where(meet > fewest, stage_s(meet - 1), np.inf)
+        return np.where(ends > fewest, np.minimum(from_there, from_before), np.inf)

@@ -43,16 +43,20 @@ class Oracle:
         return self.cluster.device.memory_bytes
 
     def batch_at(self, devices: int) -> int:
-        if self.batch is not None:
-            return self.batch
-        assert self.batch_per_device is not None
-        batch = self.batch_per_device * devices
+        batch = self.batch if self.batch is not None else (self.batch_per_device or 0) * devices
         if batch < 1 or not float(batch).is_integer():
             raise RequestError(
                 f"--batch-per-device {self.batch_per_device:g} on {devices} devices is a batch of {batch:g}; "
                 f"choose counts that make it whole"
             )
+        if batch not in self._countable:
+            self.graph.with_batch(int(batch))  # refuse one whose tensors are too large to count
+            self._countable.add(batch)
         return int(batch)
+
+    @cached_property
+    def _countable(self) -> set[float]:
+        return set()
 
     def project(self, strategy: str, devices: int) -> Projection:
         """Feasible, or with the reason why not; memory is the one reason that leaves the figures standing."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from slicewise.cluster.tuning import Tuning
 from slicewise.cost.training import WEIGHT_BYTES, Training
 from slicewise.errors import InfeasibleError
+from slicewise.factors import divisors
 from slicewise.partition.choices import Floats
 from slicewise.partition.steps import Op
 from slicewise.strategies.links import Links
@@ -196,9 +197,3 @@ def every_possible(
 def parts(whole: int, count: int) -> int:
     """The largest of `count` parts."""
     return -(-whole // count)
-
-
-def divisors(number: int) -> list[int]:
-    """In order, in the square root's time."""
-    small = [divisor for divisor in range(1, int(number**0.5) + 1) if number % divisor == 0]
-    return sorted({*small, *(number // divisor for divisor in small)})

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError
+from slicewise.factors import divisors
 from slicewise.graph.dims import SPACE, Dim
 from slicewise.partition.choices import Floats
-from slicewise.strategies.setting import Setting, Terms, divisors
+from slicewise.strategies.setting import Setting, Terms
 
 Degrees = dict[Dim, int]
 

@@ -60,6 +60,14 @@ def test_optional_columns_may_be_empty_or_missing(tmp_path: Path) -> None:
         (HEAD + GOOD.replace("resnet50", ""), "line 2: model is ''; must be text that is not empty"),
         (HEAD + "resnet50,serial,2,64,0.2\n", "line 2: devices is 2; must be 1 for serial"),
         (HEAD + GOOD.replace("0.1\n", "0.1,7\n"), "line 2: 11 cells for 10 columns"),
+        (
+            HEAD + GOOD.replace("resnet50", "evil.py:make"),
+            "line 2: model is 'evil.py:make'; must be a network, not code",
+        ),
+        (
+            HEAD + GOOD.replace("resnet50", "evil.pt2"),
+            "line 2: model is 'evil.pt2'; must be a network, not code to run",
+        ),
     ],
 )
 def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:

@@ -3,8 +3,9 @@ import pytest
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
+from slicewise.factors import divisors
 from slicewise.graph.sources import load_graph
-from slicewise.search.pipeline import best_pipeline, divisors
+from slicewise.search.pipeline import best_pipeline
 from tests.builders import machine, small_cnn
 
 
@@ -39,3 +40,10 @@ def test_what_does_not_divide_is_refused_with_what_does() -> None:
 def test_an_unknown_schedule_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="unknown schedule 'zigzag'; choose from 1f1b, gpipe"):
         best_pipeline(CostModel(small_cnn(8), machine(2)), "zigzag")
+
+
+def test_more_micro_batches_than_can_be_simulated_are_refused() -> None:
+    """Every turn of every stage is an event."""
+    model = CostModel(small_cnn(2**20), machine(2))
+    with pytest.raises(RequestError, match=r"1048576 micro-batches on 2 stages are too many .*; use up to 524288"):
+        best_pipeline(model, micro_batches=2**20)

@@ -12,6 +12,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.parts import Box, box
 from slicewise.runtime.groups import Groups
+from slicewise.runtime.kernels.operators import constant, operator
 
 Kernel = Callable[[Sequence[Tensor]], Tensor]
 Values = Callable[[Sequence[Tensor]], dict[str, Any]]
@@ -60,18 +61,15 @@ def plain(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
 
 def caller(layer: Layer, *, in_place: bool = False, overload: str = "") -> Callable[[Mapping[str, Any]], Tensor]:
     """The layer's operator as a function of its arguments by name."""
-    namespace, name, captured = str(layer.options["op"]).split(".")
-    packet = getattr(torch.ops, namespace)
-    functional = getattr(getattr(packet, name), overload or captured)
-    operator = getattr(getattr(packet, f"{name}_"), captured) if in_place else functional
-    keywords = {argument.name for argument in functional._schema.arguments if argument.kwarg_only}
+    named = operator(layer, in_place=in_place, overload=overload)
+    keywords = {argument.name for argument in named._schema.arguments if argument.kwarg_only}
     chosen = layer.options.get("output")
 
     def call(values: Mapping[str, Any]) -> Tensor:
         if not keywords and chosen is None:
-            return operator(*values.values())  # type: ignore[no-any-return]
+            return named(*values.values())  # type: ignore[no-any-return]
         positional = [value for name, value in values.items() if name not in keywords]
-        result = operator(*positional, **{name: value for name, value in values.items() if name in keywords})
+        result = named(*positional, **{name: value for name, value in values.items() if name in keywords})
         return result if chosen is None else result[chosen]  # type: ignore[no-any-return]
 
     return call
@@ -100,8 +98,8 @@ def bound(layer: Layer, slicing: Slicing, context: Context) -> Values:
             return _viewed(held, whole[name], value["shape"]) if "shape" in value else held
         if isinstance(value, list):
             return [resolved(item, inputs) for item in value]
-        if isinstance(value, str) and value.startswith("torch."):  # a dtype or a memory format, saved by name
-            return getattr(torch, value.removeprefix("torch."))
+        if isinstance(value, str) and value.startswith("torch."):
+            return constant(value)
         return value
 
     arguments = layer.options["arguments"]

@@ -8,6 +8,7 @@ from torch import Tensor
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, stream
+from slicewise.runtime.kernels.operators import operator
 
 
 def repeated(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -17,8 +18,7 @@ def repeated(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     # a batch norm that keeps no statistics always uses the batch's
     always = "running_mean" in arguments and arguments["running_mean"] is None
     modes = [] if always else [name for name in ("train", "training") if arguments.get(name)]
-    namespace, name, overload = layer.options["op"].split(".")
-    random = torch.Tag.nondeterministic_seeded in getattr(getattr(getattr(torch.ops, namespace), name), overload).tags
+    random = torch.Tag.nondeterministic_seeded in operator(layer).tags
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = values(inputs)
