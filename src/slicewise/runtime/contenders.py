@@ -1,6 +1,5 @@
 """The ways to train a network that `run` measures against each other: sliced, DDP, FSDP."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from slicewise.runtime.batches import Batch, Loss, loss_scale, rank_loss
 from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.parallel import parallelize
 from slicewise.runtime.pipeline import pipeline
+from slicewise.runtime.skeleton import duplicate
 
 LEARNING_RATE = 0.01
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -48,7 +48,7 @@ class Contender:
 
 
 def sliced_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
-    net = parallelize(copy.deepcopy(model), plan, graph=graph)
+    net = parallelize(duplicate(model), plan, graph=graph)
     return Contender(
         name="slicewise",
         net=net,
@@ -60,7 +60,7 @@ def sliced_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss
 
 def pipeline_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
     """One stage of the network; autocast, where the plan is narrow, as around any forward."""
-    pipe = pipeline(copy.deepcopy(model), plan, loss=loss, graph=graph)
+    pipe = pipeline(duplicate(model), plan, loss=loss, graph=graph)
 
     def forward_backward(fed: Batch) -> Tensor:
         with _autocast(plan.training, fed):
@@ -76,12 +76,12 @@ def pipeline_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Lo
 
 
 def ddp_contender(model: nn.Module, training: Training, loss: Loss) -> Contender:
-    return plain_contender("ddp", DistributedDataParallel(copy.deepcopy(model)), training, loss)
+    return plain_contender("ddp", DistributedDataParallel(duplicate(model)), training, loss)
 
 
 def fsdp_contender(model: nn.Module, training: Training, loss: Loss) -> Contender:
     """FSDP2: a group of weights per block, the root takes what is left."""
-    net = copy.deepcopy(model)
+    net = duplicate(model)
     for block in dict.fromkeys(blocks(net)):  # a module may stand in several places
         fully_shard(block)
     fully_shard(net)

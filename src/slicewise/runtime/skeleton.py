@@ -9,6 +9,14 @@ from typing import Any
 from torch import Tensor, nn
 
 
+def duplicate(model: nn.Module) -> nn.Module:
+    """The model with tensors of its own."""
+    tensors: dict[int, Tensor] = {
+        id(own): nn.Parameter(own.detach().clone(), requires_grad=own.requires_grad) for own in model.parameters()
+    }
+    return skeleton(model, tensors | {id(buffer): buffer.clone() for buffer in model.buffers()})
+
+
 def skeleton(model: nn.Module, tensors: Mapping[int, Tensor]) -> nn.Module:
     """A copy of the tree of modules that holds `tensors[id(own)]` in place of each own parameter and buffer.
 

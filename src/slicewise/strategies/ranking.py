@@ -45,6 +45,8 @@ def _against(best: Projection, other: Projection) -> str:
     assert other.terms is not None
     more = {what: getattr(other.terms, name) - getattr(best.terms, name) for what, name in _TERMS.items()}
     longer = other.iteration_s / best.iteration_s - 1
+    if longer < -ROUNDING:
+        return f"{other.strategy}, priced by another engine, is expected to take {seconds(other.iteration_s)}."
     if longer < ROUNDING:
         return f"{other.strategy} would take as long."
     counts = sorted(

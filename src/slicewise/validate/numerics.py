@@ -1,6 +1,5 @@
 """Is the sliced network the original network? Loss and every gradient against one device, in float64."""
 
-import copy
 import os
 import re
 from contextlib import nullcontext
@@ -24,6 +23,7 @@ from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.parallel import sliced
 from slicewise.runtime.pipeline import Pipeline
+from slicewise.runtime.skeleton import duplicate
 from slicewise.validate.local_norms import LocalNorms
 from slicewise.validate.sizes import check_size
 
@@ -59,13 +59,13 @@ def check_numerics(
     size = check_size(graph, plan, free, int(os.environ.get("LOCAL_WORLD_SIZE", plan.devices)))
     graph, plan = size.graph, size.plan
     device = next(model.parameters()).device
-    double = copy.deepcopy(model).double().train()
+    double = duplicate(model).double().train()
     samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float64, device, seed)
     # a network that starts at one value per class has gradients near zero: compare on a moved one
     generator = torch.Generator().manual_seed(seed)
     for parameter in double.parameters():
         parameter.data += 0.01 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(device)
-    reference = copy.deepcopy(double) if dist.get_rank() == 0 else None
+    reference = duplicate(double) if dist.get_rank() == 0 else None
     take_step = _pipeline_step if plan.pipeline else _sliced_step
     total, gradients = take_step(double, _without_dropout(graph), plan, samples)
     result: list[Any] = [None]
