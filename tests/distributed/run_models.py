@@ -74,3 +74,22 @@ class _UndefinedGradient(nn.Module):
 
 def too_small(batch: int, shape: tuple[int, ...], rank: int, ranks: int) -> Iterator[tuple[Tensor, Tensor]]:
     yield torch.zeros(batch - 1, *shape), torch.zeros(batch - 1, dtype=torch.int64)
+
+
+class _Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.conv, self.last = nn.Embedding(9, 6), nn.Conv1d(6, 8, 3), nn.Linear(8, 3)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.last(self.conv(self.table(words).transpose(1, 2)).mean(-1))
+        return logits
+
+
+def words() -> tuple[nn.Module, torch.Tensor]:
+    """Reads whole numbers."""
+    return _Words(), torch.zeros(1, 12, dtype=torch.int64)
+
+
+def wide() -> tuple[nn.Module, torch.Tensor]:
+    return nn.Conv2d(4, 4, 3).double(), torch.zeros(1, 4, 8, 8, dtype=torch.float64)

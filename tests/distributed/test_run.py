@@ -174,6 +174,18 @@ def test_a_batch_that_does_not_divide_is_given_whole_to_every_rank(quartet: Worl
         _result(quartet, chosen, data=f"{MODELS}:doubled_loss")
 
 
+@pytest.mark.filterwarnings("ignore::slicewise.graph.capture.OpaqueLayerWarning")
+def test_a_network_that_reads_whole_numbers_is_fed_whole_numbers(quartet: World, cluster: str) -> None:
+    result = _result(quartet, _plan(cluster, "data", f"{MODELS}:words"), check=True)
+    assert result["check"]["passed"], result["check"]
+    assert result["check"]["gradients"] == 5
+
+
+def test_samples_of_another_width_than_the_weights_are_refused(quartet: World, cluster: str) -> None:
+    with pytest.raises(AssertionError, match=r"wide takes float64 samples, `run` trains on float32; use parallelize"):
+        _result(quartet, _plan(cluster, "data", f"{MODELS}:wide"))
+
+
 def test_batches_of_a_wrong_size_are_refused(quartet: World, cluster: str) -> None:
     with pytest.raises(AssertionError, match=r"each batch must have inputs of \(2, 4, 8, 8\)"):
         _result(quartet, _plan(cluster, "data"), data=f"{MODELS}:too_small")

@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from slicewise.errors import RequestError
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.sliced_module import SlicedModule
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -29,7 +31,7 @@ class Batch:
         generator = torch.Generator().manual_seed(seed)
         output = graph.outputs[0].shape
         return cls(
-            inputs=torch.randn(graph.inputs[0].shape, generator=generator, dtype=dtype).to(device),
+            inputs=_made_up(graph.inputs[0], dtype, generator).to(device),
             targets=torch.randint(output[1], (output[0], *output[2:]), generator=generator).to(device),
         )
 
@@ -91,6 +93,14 @@ class Feed:
         wanted = (graph.batch // ranks, *shape)
         batches = _checked(_endless(given, name), wanted, device, name)
         return cls(batches=(batch.to(dtype) for batch in batches), loss=loss)
+
+
+def _made_up(layer: Layer, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Normal random numbers; where the network reads whole numbers, 0 and 1, which every table of words has."""
+    captured = constant(str(layer.options.get("dtype", dtype)))
+    if not isinstance(captured, torch.dtype) or captured.is_floating_point:
+        return torch.randn(layer.shape, generator=generator, dtype=dtype)
+    return torch.randint(2, layer.shape, generator=generator).to(captured)
 
 
 def _endless(given: Iterable[Any], name: str) -> Iterator[Any]:

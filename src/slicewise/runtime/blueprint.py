@@ -17,6 +17,7 @@ from slicewise.graph.alignment import renamed
 from slicewise.graph.capture import Sample, capture_as_is
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.runtime.devices import rank_device
+from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.skeleton import skeleton
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -152,8 +153,8 @@ def samples(model: nn.Module, graph: LayerGraph, shapes: Shapes | None = None) -
     dtype, device = (weights[0].dtype, weights[0].device) if weights else (torch.float32, rank_device())
     made = {}
     for layer, shape in zip(graph.inputs, shapes or [layer.shape for layer in graph.inputs], strict=True):
-        captured = getattr(torch, str(layer.options.get("dtype", dtype)).removeprefix("torch."))
-        given = dtype if captured.is_floating_point else captured
+        captured = constant(str(layer.options.get("dtype", dtype)))
+        given = captured if isinstance(captured, torch.dtype) and not captured.is_floating_point else dtype
         made[layer.name] = torch.empty((), dtype=given, device=device).expand(shape)
     return made if len(made) > 1 else tuple(made.values())
 
