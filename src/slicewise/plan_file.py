@@ -27,7 +27,7 @@ class PlanLayerFields(Table):
     """`degrees` and `cost` are for the reader."""
 
     name: Name
-    slicing: dict[str, Dim]
+    slicing: dict[Name, Dim]
     kind: str = ""
     degrees: dict[str, Count] = field(default_factory=dict)
     cost: Notes = field(default_factory=dict)
@@ -46,7 +46,7 @@ class PlanV1Fields(Table):
     recompute: bool
     batchnorm: Name
     cost_model: Name
-    mesh: dict[str, Count]
+    mesh: dict[Name, Count]
     layers: Annotated[list[PlanLayerFields], Meta(min_length=1)]
     input: Annotated[tuple[Count, ...], Meta(max_length=16)] | None = None
     predicted: Notes = field(default_factory=dict)

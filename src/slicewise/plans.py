@@ -4,12 +4,15 @@ A pipeline plan slices no layer: its devices hold one stage of the network each.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import fields as dataclass_fields
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from msgspec import UNSET
 
 from slicewise.cluster.cluster import Cluster, cluster_of, load_cluster
 from slicewise.cluster.mesh import Axis, Mesh
@@ -183,8 +186,8 @@ class Plan:
                 baselines=fields.baselines,
                 certificate=document.get("certificate", {}),
                 pipeline=Pipeline.from_dict(document["pipeline"]) if fields.pipeline else None,
-                graph=LayerGraph.from_dict(carried.graph, "graph") if carried and carried.graph else None,
-                machine=cluster_of(carried.machine, "machine") if carried and carried.machine else None,
+                graph=LayerGraph.from_dict(carried.graph, "graph") if carried and carried.graph is not UNSET else None,
+                machine=cluster_of(carried.machine, "machine") if carried and carried.machine is not UNSET else None,
             )
             plan._check_counts([layer.name for layer in fields.layers])
             plan._check_carried()
@@ -195,7 +198,7 @@ class Plan:
     def _check_counts(self, names: Sequence[str]) -> None:
         """Each layer once, and as many devices as the mesh has."""
         if len(self.slicings) < len(names):
-            raise PlanError(f"layers: {max(names, key=names.count)!r} stands twice; leave one of them")
+            raise PlanError(f"layers: {Counter(names).most_common(1)[0][0]!r} stands twice; leave one of them")
         if self.devices != prod(self.axes.values()):
             raise PlanError(
                 f"devices is {self.devices}, but the mesh has {prod(self.axes.values())}: "

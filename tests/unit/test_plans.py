@@ -141,6 +141,8 @@ def with_field(plan: Plan, path: str, value: Any) -> dict[str, Any]:
         ("mesh", {"tier00": 2, "tier10": 4}, "devices is 4, but the mesh has 8: 2 x 4"),
         ("mesh", {"tier00": 2, "tier10": -2}, "mesh.tier10 is -2; must be a whole number of at least 1"),
         ("mesh", {"tier00": 2, "tier10": 2, "x y": 1.5}, "mesh['x y'] is 1.5; must be a whole number of at least 1"),
+        ("mesh", {"tier00": 2, "tier10": 2, "a\nb": 1}, "mesh: the name 'a\\nb' must be text on one line"),
+        ("graph", {}, "graph: no schema_version; this release reads 1"),
         ("mesh", [2, 2], "mesh is a list of 2; must be a table"),
         ("model", "", "model is ''; must be text that is not empty"),
         ("model", "a\nb", "model is 'a\\nb'; must be text on one line"),

@@ -65,6 +65,12 @@ class Cluster:
         names = [tier.name for tier in self.tiers]
         if len(set(names)) < len(names):
             raise ClusterError(f"{self.name}: tiers must have different names (got {', '.join(names)})")
+        if any(name[-1:].isdigit() for name in names) and len({axis.name for axis in self.mesh.axes}) < len(
+            self.mesh.axes
+        ):
+            raise ClusterError(
+                f"{self.name}: tiers {', '.join(names)} have axes of one name; drop digits at their ends"
+            )
         if self.devices > MOST_DEVICES:
             raise ClusterError(f"{self.name}: {self.devices:,} devices; at most {MOST_DEVICES:,} can be described")
 

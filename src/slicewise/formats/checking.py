@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from slicewise.errors import RequestError
-from slicewise.formats.words import expected, known_names, nearest, shown, type_at
+from slicewise.formats.words import expected, key_type, known_names, nearest, shown, type_at
 
 Kind = TypeVar("Kind")
 Refusal = Callable[[str], RequestError]
 
-_PLACE = re.compile(r" - at `(?:key` in `)?\$([^`]*)`$")
+_PLACE = re.compile(r" - at `(key` in `)?\$([^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 _NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
 _ANY = "..."  # some key of a table whose keys are free
@@ -42,24 +42,24 @@ def check_version(document: Any, origin: str, readable: Collection[int], refusal
 
 def _complaint(kind: Any, document: Any, message: str) -> str:
     place = _PLACE.search(message)
-    steps = _steps(place[1] if place else "")
+    steps = _steps(place[2] if place else "")
     named = _NAMED.fullmatch(message[: place.start()] if place else message)
+    if named and named[1] == "contains unknown" and not _has(document, steps, named[2]):
+        # the name itself ends like a place: it stands at the top
+        steps, named = [], _NAMED.fullmatch(message)
+    steps = _with_keys(kind, document, steps, message)
     if named and named[1] == "missing required":
-        steps = [*_with_keys(kind, document, steps, message), named[2]]
+        steps = [*steps, named[2]]
         return f"{spelled(steps)} is missing; must be {expected(type_at(kind, document, steps))}"
+    wanted, value = type_at(kind, document, steps), _found(document, steps)
     if named:
-        if not _has(document, steps, named[2]):  # the name itself ends like a place: it stands at the top
-            steps, named = [], _NAMED.fullmatch(message)
-            assert named is not None
-        steps = _with_keys(kind, document, steps, message)
-        known = known_names(type_at(kind, document, steps))
+        known = known_names(wanted)
         where = f"{spelled(steps)}: " if steps else ""
         return f"{where}unknown field {shown(named[2])}{nearest(named[2], known)}; choose from {', '.join(known)}"
-    steps = _with_keys(kind, document, steps, message)
-    value = _found(document, steps)
-    return (
-        f"{spelled(steps) or 'the whole'} is {shown(value)}; must be {expected(type_at(kind, document, steps), value)}"
-    )
+    if place and place[1]:
+        key = _culprit(kind, document, steps, message)
+        return f"{spelled(steps)}: the name {shown(key)} must be {expected(key_type(wanted), key)}"
+    return f"{spelled(steps) or 'the content'} is {shown(value)}; must be {expected(wanted, value)}"
 
 
 def _with_keys(kind: Any, document: Any, steps: list[Any], message: str) -> list[Any]:

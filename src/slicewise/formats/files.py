@@ -5,6 +5,7 @@ import gzip
 import json
 import tomllib
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ def read_text(path: Path, refusal: Refusal, what: str, *, largest_bytes: int = L
     """The text of a file, compressed or not; `what` it should be is said where it is none."""
     try:
         with path.open("rb") as file:
-            compressed = file.read(len(_GZIP)) == _GZIP
-            file.seek(0)
+            compressed = file.peek(len(_GZIP)).startswith(_GZIP)
             content = (gzip.GzipFile(fileobj=file) if compressed else file).read(largest_bytes + 1)
     except FileNotFoundError as error:
         raise refusal(f"{path}: no such file") from error
@@ -96,8 +96,8 @@ class _Twice(Exception):
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        seen: set[str] = set()
-        raise _Twice(shown(next(name for name, _ in pairs if name in seen or seen.add(name))))  # type: ignore[func-returns-value]
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise _Twice(shown(name))
     return table
 
 

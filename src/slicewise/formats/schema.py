@@ -22,10 +22,9 @@ class Excerpt(Struct):
     """The fields that are read of a file that others write: more may be there."""
 
 
-# on one line, and printable: names are repeated in tables and errors
-Name = Annotated[
-    str, Meta(min_length=1, max_length=1000, pattern=r"\A[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*\Z")
-]
+# names are repeated in tables and errors: no ends of lines, no invisible signs, no halves of characters
+_HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+Name = Annotated[str, Meta(min_length=1, max_length=1000, pattern=rf"\A[^{_HIDDEN}]*\Z")]
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
 Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]

@@ -54,6 +54,11 @@ def known_names(kind: inspect.Type) -> list[str]:
     return [field.encode_name for field in kind.fields]
 
 
+def key_type(kind: inspect.Type) -> inspect.Type:
+    assert isinstance(kind, inspect.DictType)
+    return kind.key_type
+
+
 def expected(kind: inspect.Type, value: Any = None) -> str:
     """What a value of a type must be; of bounds that which `value` breaks."""
     if isinstance(kind, inspect.Metadata):

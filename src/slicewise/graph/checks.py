@@ -4,6 +4,7 @@ Readers and writers of a tensor agree on its shape, windows give the extents tha
 extents of their letters. A graph that passes can be planned, and its numbers mean something.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from slicewise.errors import GraphError
 from slicewise.graph.arguments import argument_complaints
 from slicewise.graph.dims import BATCH, WHOLE, Dim
-from slicewise.graph.geometry import window_complaints
+from slicewise.graph.geometry import REARRANGED, geometry_complaints
 from slicewise.graph.layer import Kind, Layer, Weight
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ MOST_ITEMS = 10**13  # of a tensor
 MOST_OPERATIONS = 10**18  # of a layer
 
 _LETTERS = {*(dim.value for dim in Dim), BATCH}
-_WINDOWED = (Kind.CONV, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP)
-_REARRANGED = (Kind.FLATTEN, Kind.VIEW)
 _Shape = tuple[int, ...]
 _Tensor = tuple[str, str, _Shape]  # where it stands, letters, shape
 
@@ -64,9 +63,7 @@ def _layer_complaints(layer: Layer, graph: "LayerGraph") -> Iterator[str]:
         yield from _letter_complaints(where, dims, shape)
     yield from _reading_complaints(layer, graph)
     yield from _kind_complaints(layer)
-    yield from _window_complaints(layer)
-    yield from _extent_complaints(layer)
-    yield from _held_complaints(layer)
+    yield from geometry_complaints(layer)
     yield from _option_complaints(layer)
     yield from _size_complaints(layer)
 
@@ -115,7 +112,7 @@ def _kind_complaints(layer: Layer) -> Iterator[str]:
         yield "an input reads no layers and no weights"
     if kind not in (Kind.INPUT, Kind.DERIVED) and not inputs:
         yield f"inputs is empty; a layer of kind {kind} reads at least one other"
-    alone = kind in (Kind.FORK, Kind.OUTPUT, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP, *_REARRANGED)
+    alone = kind in (Kind.FORK, Kind.OUTPUT, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP, *REARRANGED)
     if alone and len(inputs) != 1:
         yield f"{len(inputs)} inputs; a layer of kind {kind} reads one"
     if kind in (Kind.FORK, Kind.OUTPUT) and (layer.dims, layer.shape) != (layer.input_dims[0], layer.input_shapes[0]):
@@ -124,86 +121,6 @@ def _kind_complaints(layer: Layer) -> Iterator[str]:
         yield f"weights is empty; a layer of kind {kind} multiplies its input with a weight"
     if Dim.C in layer.dims:
         yield f"dims is {layer.dims!r}: C is summed over, an output's channels are F"
-
-
-def _window_complaints(layer: Layer) -> Iterator[str]:
-    if layer.windows and layer.kind not in _WINDOWED:
-        yield f"windows must be empty for a layer of kind {layer.kind}"
-    if len({window.transposed for window in layer.windows.values()}) > 1:
-        yield "windows: transposed must be the same for all dims"
-    for dim, window in layer.windows.items():
-        if dim not in layer.dims or dim not in layer.input_dims[0]:
-            yield f"windows: {dim} is no dim of both {layer.input_dims[0]!r} and {layer.dims!r}"
-        before = layer.input_shapes[0][layer.input_dims[0].index(dim)]
-        after = layer.shape[layer.dims.index(dim)]
-        yield from (f"windows.{dim}: {said}" for said in window_complaints(layer, window, before, after))
-
-
-def _extent_complaints(layer: Layer) -> Iterator[str]:
-    """A letter is as long in the output as in every input, unless a window, a group or a new shape says otherwise."""
-    items = [prod(shape) for shape in layer.input_shapes]
-    if layer.kind in _REARRANGED and items[0] != prod(layer.shape):
-        yield f"shape {list(layer.shape)} has not as many items as its input, {list(layer.input_shapes[0])}"
-    if layer.kind is Kind.CONCAT and sum(items) != prod(layer.shape):
-        yield f"shape {list(layer.shape)} has not as many items as its inputs together"
-    if layer.kind is Kind.NORM and layer.shape != layer.input_shapes[0]:
-        yield f"shape {list(layer.shape)} is not its input's, {list(layer.input_shapes[0])}: a norm keeps it"
-    if layer.groups > 1:
-        yield from _group_complaints(layer)
-    known: dict[str, int] = _extents(layer.dims, layer.shape)
-    for number, (dims, shape) in enumerate(zip(layer.input_dims, layer.input_shapes, strict=True)):
-        for letter, size in _extents(dims, shape).items():
-            other = known.setdefault(letter, size)
-            if size != other and not _may_differ(layer, letter, size, other):
-                yield f"{letter} is {size} in input_shapes[{number}] and {other} elsewhere; it must be the same"
-
-
-def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
-    if letter in layer.windows:
-        return True  # checked by its window
-    if layer.kind in _REARRANGED and letter not in (Dim.N, BATCH):
-        return max(size, other) % min(size, other) == 0
-    if letter == Dim.F and layer.kind is Kind.UPSAMPLE:  # channels become positions, or positions channels
-        return prod(layer.shape) == prod(layer.input_shapes[0])
-    return letter == Dim.F and layer.kind is Kind.CONV and layer.groups > 1
-
-
-def _group_complaints(layer: Layer) -> Iterator[str]:
-    if layer.kind not in (Kind.CONV, Kind.NORM):
-        yield f"groups is {layer.groups}; a layer of kind {layer.kind} has 1"
-    for dims, shape in ((layer.dims, layer.shape), (layer.input_dims[0], layer.input_shapes[0])):
-        channels = _extents(dims, shape).get(Dim.F, 0)
-        if not channels or channels % layer.groups:
-            yield f"groups is {layer.groups}, which does not divide the {channels} channels of {list(shape)}"
-
-
-def _held_complaints(layer: Layer) -> Iterator[str]:
-    """Weights and buffers have the extents that their letters have in the layer's own tensors."""
-    written = _extents(layer.dims, layer.shape)
-    read: dict[str, int] = {}
-    for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True):
-        read |= _extents(dims, shape)
-    for weight in (*layer.weights, *layer.buffers):
-        for letter, size in _extents(weight.dims, weight.shape).items():
-            wanted = {extents[letter] for extents in (written, read) if letter in extents}
-            if size not in wanted:
-                told = " or ".join(map(str, sorted(wanted))) or f"the extent of a dim, and no tensor has {letter}"
-                yield f"{weight.name}: {letter} is {size} in shape {list(weight.shape)}; must be {told}"
-    if layer.kind is Kind.CONV and layer.windows:
-        yield from _kernel_complaints(layer)
-
-
-def _kernel_complaints(layer: Layer) -> Iterator[str]:
-    """A convolution's weight has a filter, a channel of its group, and the kernels of the windows."""
-    dims, shape = layer.factor
-    kernels = tuple(layer.windows[dim].kernel for dim in Dim if dim in layer.windows)
-    whole = tuple(size for letter, size in zip(dims, shape, strict=True) if letter == WHOLE)
-    if layer.groups > 1:
-        transposed = next(iter(layer.windows.values())).transposed
-        spelled, tensor = (layer.dims, layer.shape) if transposed else (layer.input_dims[0], layer.input_shapes[0])
-        kernels = (_extents(spelled, tensor)[Dim.F] // layer.groups, *kernels)
-    if whole != kernels:
-        yield f"weight of shape {list(shape)}: {list(whole)} must be {list(kernels)}, as windows and groups have it"
 
 
 def _option_complaints(layer: Layer) -> Iterator[str]:
@@ -231,7 +148,7 @@ def _weight_complaints(graph: "LayerGraph") -> Iterator[str]:
     for layer in graph:
         names = [weight.name for weight in layer.weights]
         if len(set(names)) < len(names):
-            yield f"{layer.name}: {max(names, key=names.count)} stands twice in weights"
+            yield f"{layer.name}: {Counter(names).most_common(1)[0][0]} stands twice in weights"
         for weight in layer.weights:
             first = seen.get(weight.name)
             if first is not None and first.shape != weight.shape:
@@ -244,10 +161,6 @@ def _weight_complaints(graph: "LayerGraph") -> Iterator[str]:
                     "a layer before it reads the weight too" if first else "no layer before it reads the weight"
                 )
         seen |= {weight.name: weight for weight in layer.weights}
-
-
-def _extents(dims: str, shape: _Shape) -> dict[str, int]:
-    return {letter: size for letter, size in zip(dims, shape, strict=True) if letter != WHOLE}
 
 
 def _batch_places(dims: str) -> list[int]:

@@ -1,12 +1,37 @@
-"""Whether a window gives the extent that is written down for its output."""
+"""Whether the extents of a layer fit together: by its windows, its letters, its groups and its weights."""
 
 from collections.abc import Iterator
+from math import prod
 
+from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.layer import Kind, Layer
 from slicewise.graph.window import Window
 
+REARRANGED = (Kind.FLATTEN, Kind.VIEW)
+_WINDOWED = (Kind.CONV, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP)
 
-def window_complaints(layer: Layer, window: Window, before: int, after: int) -> Iterator[str]:
+
+def geometry_complaints(layer: Layer) -> Iterator[str]:
+    """Each may rely on those before it."""
+    yield from _window_complaints(layer)
+    yield from _extent_complaints(layer)
+    yield from _held_complaints(layer)
+
+
+def _window_complaints(layer: Layer) -> Iterator[str]:
+    if layer.windows and layer.kind not in _WINDOWED:
+        yield f"windows must be empty for a layer of kind {layer.kind}"
+    if len({window.transposed for window in layer.windows.values()}) > 1:
+        yield "windows: transposed must be the same for all dims"
+    for dim, window in layer.windows.items():
+        if dim not in layer.dims or dim not in layer.input_dims[0]:
+            yield f"windows: {dim} is no dim of both {layer.input_dims[0]!r} and {layer.dims!r}"
+        before = layer.input_shapes[0][layer.input_dims[0].index(dim)]
+        after = layer.shape[layer.dims.index(dim)]
+        yield from (f"windows.{dim}: {said}" for said in _one_window(layer, window, before, after))
+
+
+def _one_window(layer: Layer, window: Window, before: int, after: int) -> Iterator[str]:
     """`before` and `after` are the extents of the window's dim in input and output."""
     if layer.kind in (Kind.PAD, Kind.CROP):
         yield from _framing_complaints(layer.kind, window, before, after)
@@ -44,3 +69,74 @@ def _framing_complaints(kind: Kind, window: Window, before: int, after: int) -> 
         yield f"reads the positions {first} to {last} of {before}"
     if kind is Kind.PAD and (window.stride != 1 or not -before < window.padding < after):
         yield f"padding is {window.padding}, which leaves nothing of {before} positions in {after}"
+
+
+def _extent_complaints(layer: Layer) -> Iterator[str]:
+    """A letter is as long in the output as in every input, unless a window, a group or a new shape says otherwise."""
+    items = [prod(shape) for shape in layer.input_shapes]
+    if layer.kind in REARRANGED and items[0] != prod(layer.shape):
+        yield f"shape {list(layer.shape)} has not as many items as its input, {list(layer.input_shapes[0])}"
+    if layer.kind is Kind.CONCAT and sum(items) != prod(layer.shape):
+        yield f"shape {list(layer.shape)} has not as many items as its inputs together"
+    if layer.kind is Kind.NORM and layer.shape != layer.input_shapes[0]:
+        yield f"shape {list(layer.shape)} is not its input's, {list(layer.input_shapes[0])}: a norm keeps it"
+    if layer.groups > 1:
+        yield from _group_complaints(layer)
+    known: dict[str, int] = _extents(layer.dims, layer.shape)
+    for number, (dims, shape) in enumerate(zip(layer.input_dims, layer.input_shapes, strict=True)):
+        for letter, size in _extents(dims, shape).items():
+            other = known.setdefault(letter, size)
+            if size != other and not _may_differ(layer, letter, size, other):
+                yield f"{letter} is {size} in input_shapes[{number}] and {other} elsewhere; it must be the same"
+
+
+def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
+    if letter in layer.windows:
+        return True  # checked by its window
+    if layer.kind in REARRANGED and letter not in (Dim.N, BATCH):
+        return max(size, other) % min(size, other) == 0
+    if letter == Dim.F and layer.kind is Kind.UPSAMPLE:  # channels become positions, or positions channels
+        return prod(layer.shape) == prod(layer.input_shapes[0])
+    return letter == Dim.F and layer.kind is Kind.CONV and layer.groups > 1
+
+
+def _group_complaints(layer: Layer) -> Iterator[str]:
+    if layer.kind not in (Kind.CONV, Kind.NORM):
+        yield f"groups is {layer.groups}; a layer of kind {layer.kind} has 1"
+    for dims, shape in ((layer.dims, layer.shape), (layer.input_dims[0], layer.input_shapes[0])):
+        channels = _extents(dims, shape).get(Dim.F, 0)
+        if not channels or channels % layer.groups:
+            yield f"groups is {layer.groups}, which does not divide the {channels} channels of {list(shape)}"
+
+
+def _held_complaints(layer: Layer) -> Iterator[str]:
+    """Weights and buffers have the extents that their letters have in the layer's own tensors."""
+    written = _extents(layer.dims, layer.shape)
+    read: dict[str, int] = {}
+    for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True):
+        read |= _extents(dims, shape)
+    for weight in (*layer.weights, *layer.buffers):
+        for letter, size in _extents(weight.dims, weight.shape).items():
+            wanted = {extents[letter] for extents in (written, read) if letter in extents}
+            if size not in wanted:
+                told = " or ".join(map(str, sorted(wanted))) or f"the extent of a dim, and no tensor has {letter}"
+                yield f"{weight.name}: {letter} is {size} in shape {list(weight.shape)}; must be {told}"
+    if layer.kind is Kind.CONV and layer.windows:
+        yield from _kernel_complaints(layer)
+
+
+def _kernel_complaints(layer: Layer) -> Iterator[str]:
+    """A convolution's weight has a filter, a channel of its group, and the kernels of the windows."""
+    dims, shape = layer.factor
+    kernels = tuple(layer.windows[dim].kernel for dim in Dim if dim in layer.windows)
+    whole = tuple(size for letter, size in zip(dims, shape, strict=True) if letter == WHOLE)
+    if layer.groups > 1:
+        transposed = next(iter(layer.windows.values())).transposed
+        spelled, tensor = (layer.dims, layer.shape) if transposed else (layer.input_dims[0], layer.input_shapes[0])
+        kernels = (_extents(spelled, tensor)[Dim.F] // layer.groups, *kernels)
+    if whole != kernels:
+        yield f"weight of shape {list(shape)}: {list(whole)} must be {list(kernels)}, as windows and groups have it"
+
+
+def _extents(dims: str, shape: tuple[int, ...]) -> dict[str, int]:
+    return {letter: size for letter, size in zip(dims, shape, strict=True) if letter != WHOLE}

@@ -1,8 +1,9 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slicewise.cluster.cluster import Link, load_cluster, local_path, parse_cluster, preset_names
+from slicewise.cluster.cluster import Link, Tier, load_cluster, local_path, parse_cluster, preset_names
 from slicewise.errors import ClusterError, RequestError, UnknownName
 from tests.builders import machine
 
@@ -138,6 +139,12 @@ def test_tiers_of_one_name_are_refused() -> None:
     tier = "[[tiers]]" + MINE.split("[[tiers]]")[1]
     with pytest.raises(ClusterError, match=r"tiers must have different names \(got wire, wire\)"):
         parse_cluster(MINE + tier, "mine.toml")
+
+
+def test_tiers_whose_axes_would_have_one_name_are_refused() -> None:
+    tier = Tier(name="t", size=2**11, latency_s=1e-6, bytes_per_s=1e9)
+    with pytest.raises(ClusterError, match=r"tiers t, t1 have axes of one name; drop digits at their ends"):
+        replace(machine(2), tiers=(tier, replace(tier, name="t1", size=2)))
 
 
 def test_what_is_not_toml_is_refused_with_the_parsers_words() -> None:

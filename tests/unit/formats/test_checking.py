@@ -24,6 +24,7 @@ class Car(Table):
     notes: Notes = {}  # noqa: RUF012
     pair: tuple[Count, Count] | UnsetType = UNSET
     note: Note | list[Note] = None
+    doors: dict[Name, Count] = {}  # noqa: RUF012
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,8 @@ class Car(Table):
         ({"pair": [1, 2, 3]}, "pair is a list of 3; must be a list of 2"),
         ({"pair": [1, 0]}, "pair[1] is 0; must be a whole number of at least 1"),
         ({"wheels": [{"size": 1, "name": "x" * 1001}]}, "wheels[0].name is 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+        ({"doors": {"left": 1, "a\nb": 1}}, "doors: the name 'a\\nb' must be text on one line"),
+        ({"doors": {"left": 1, "right": 0}}, "doors.right is 0; must be a whole number of at least 1"),
         ({"x` - at `$.wheels": 1}, "unknown field 'x` - at `$.wheels'; choose from wheels"),
         (
             {"wheels": [{"size": 10**80}]},
@@ -63,7 +66,7 @@ def test_a_complaint_names_the_field_its_value_and_what_would_work(change: dict[
 
 @pytest.mark.parametrize("document", [3, None, [], "car"])
 def test_what_is_no_table_at_all_is_refused(document: Any) -> None:
-    with pytest.raises(PlanError, match=r"car.json: the whole is .*; must be a table"):
+    with pytest.raises(PlanError, match=r"car.json: the content is .*; must be a table"):
         checked(Car, document, "car.json", PlanError)
 
 
