@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 
-def slicewise(*arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
+def slicewise(*arguments: object, cache: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "slicewise", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
+        cwd=cwd,
         env={**os.environ, "SLICEWISE_CACHE": str(cache)},
     )
 

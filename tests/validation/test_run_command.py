@@ -192,3 +192,32 @@ def test_a_plan_for_another_network_is_refused_with_what_differs(plan: Path, clu
     done = slicewise("run", other, cache=cluster.parent)
     assert_refused(done, "the plan is not for this network (no slicing for: 0; unknown layers: renamed)")
     assert "starting" not in done.stderr
+
+
+def test_a_models_file_is_found_beside_the_plan_too(cluster: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text((HERE / "small_models.py").read_text())
+    asked = ("plan", "mine.py:classifier", "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", "plan.json")
+    assert slicewise(*asked, cache=cluster.parent, cwd=tmp_path).returncode == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = slicewise("run", tmp_path / "plan.json", "--iterations", 1, cache=cluster.parent, cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+
+
+def test_reading_a_plan_runs_no_code(cluster: Path, tmp_path: Path) -> None:
+    evil = tmp_path / "evil.py"
+    evil.write_text((HERE / "small_models.py").read_text())
+    path = tmp_path / "plan.json"
+    asked = ("plan", f"{evil}:classifier", "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", path)
+    assert slicewise(*asked, cache=cluster.parent).returncode == 0
+    trace = tmp_path / "times.csv"
+    trace.write_text("step,step_s\n" + "".join(f"{step},0.01\n" for step in range(20)))
+    evil.write_text(f"open({str(tmp_path / 'was_here')!r}, 'w')")
+    for question in (("explain", path), ("explain", path, path), ("diagnose", path, "--measured", trace)):
+        done = slicewise(*question, cache=cluster.parent)
+        assert done.returncode in (0, 1), done.stderr
+    first = json.loads(path.read_text())
+    del first["graph"], first["machine"]
+    path.write_text(json.dumps({**first, "schema_version": 1}))
+    assert_refused(slicewise("explain", path, cache=cluster.parent), "reading a plan runs no code")
+    assert not (tmp_path / "was_here").exists()

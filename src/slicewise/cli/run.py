@@ -66,6 +66,9 @@ def main(options: argparse.Namespace) -> int:
     plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
     check_ranks(plan.devices)
     progress(f"starting {plan.devices} ranks")
+    if not options.strategy:
+        batch = [f"--batch={options.batch}"] if options.batch else []
+        return launch(["run", options.plan, *_handed_on(options), *batch], plan.devices)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
         plan.save(path)
@@ -130,7 +133,7 @@ def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = Fa
         return _made_plan(options, graph, ranks), graph
     plan = _loaded_plan(options)
     if run and plan.graph is None:
-        return plan, load_graph(plan.model, plan.input_shape)
+        return plan, load_graph(plan.model, plan.input_shape, folder=Path(options.plan).parent)
     return plan, plan.network()
 
 
@@ -184,6 +187,7 @@ def _rank(options: argparse.Namespace) -> int:
             trace=options.trace,
             data=options.data,
             seed=options.seed,
+            folder=Path(options.plan).parent,
         )
         result = run_rank(request, device)
     except (SlicewiseError, KeyboardInterrupt):
@@ -223,7 +227,7 @@ def _agreed_plan(options: argparse.Namespace) -> "Plan":
             # a launcher has checked the plan already
             launched = FAILURE_FILE in os.environ
             plan = (
-                Plan.load(Path(options.plan))
+                _loaded_plan(options)
                 if launched
                 else requested_plan(options, dist.get_world_size(), "the number of ranks")
             )

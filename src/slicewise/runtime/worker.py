@@ -14,10 +14,10 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
 from slicewise.errors import RequestError
-from slicewise.graph.capture import Sample
+from slicewise.graph.capture import Sample, capture
 from slicewise.graph.factories import tensors_of
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import build_model, load_graph
+from slicewise.graph.sources import build_model
 from slicewise.partition.stages import Cuts
 from slicewise.planning import predicted_of
 from slicewise.plans import Plan
@@ -47,16 +47,17 @@ class RunRequest:
     trace: Path | None = None
     data: str | None = None  # module:factory
     seed: int = 0
+    folder: Path | None = None  # where a model's file may stand beside where the command was given
 
 
 def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
     torch.manual_seed(request.seed)
-    model, sample = build_model(plan.model, plan.input_shape)
+    model, sample = build_model(plan.model, plan.input_shape, request.folder)
     _check_dtype(sample, plan)
+    graph = plan.graph or capture(model, sample, name=plan.model)
     model = model.to(device)
-    graph = plan.graph or load_graph(plan.model, plan.input_shape)
     result: dict[str, Any] = {
         "model": plan.model,
         "devices": plan.devices,

@@ -15,10 +15,13 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 
+from slicewise.graph.alignment import renamed
+from slicewise.graph.capture import capture
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans import Plan
 from slicewise.runtime.batches import Batch, loss_scale, rank_loss
+from slicewise.runtime.blueprint import bare, samples
 from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.parallel import sliced
@@ -56,24 +59,31 @@ def check_numerics(
     Batch norms that the plan makes local take the statistics of the same chunks of samples on the single device.
     """
     free = _free_bytes() if available_bytes is None else available_bytes
-    size = check_size(graph, plan, free, int(os.environ.get("LOCAL_WORLD_SIZE", plan.devices)))
+    empty = bare(model)
+
+    def resized(shape: tuple[int, ...]) -> LayerGraph:
+        return renamed(capture(empty, samples(empty, graph, ((2, *shape),)), name=graph.name), graph)
+
+    size = check_size(graph, plan, free, int(os.environ.get("LOCAL_WORLD_SIZE", plan.devices)), resized)
     graph, plan = size.graph, size.plan
     device = next(model.parameters()).device
-    double = duplicate(model).double().train()
-    samples = Batch.synthetic(graph.with_batch(plan.batch), torch.float64, device, seed)
+    double = duplicate(model).double()
+    if not double.training:  # as it was captured: a model in training mode keeps parts that rest
+        double.train()
+    batch = Batch.synthetic(graph.with_batch(plan.batch), torch.float64, device, seed)
     # a network that starts at one value per class has gradients near zero: compare on a moved one
     generator = torch.Generator().manual_seed(seed)
     for parameter in double.parameters():
         parameter.data += 0.01 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(device)
     reference = duplicate(double) if dist.get_rank() == 0 else None
     take_step = _pipeline_step if plan.pipeline else _sliced_step
-    total, gradients = take_step(double, _without_dropout(graph), plan, samples)
+    total, gradients = take_step(double, _without_dropout(graph), plan, batch)
     result: list[Any] = [None]
     if reference is not None:
         norms = LocalNorms(plan.sized(graph)) if _chunks(plan) else nullcontext()
         with _NoDropout(), norms:
             count = plan.pipeline.micro_batches if plan.pipeline else 1
-            parts = [samples.part(number, count) for number in range(count)]
+            parts = [batch.part(number, count) for number in range(count)]
             expected = torch.stack([F.cross_entropy(reference(part.inputs), part.targets) for part in parts]).mean()
         expected.backward()
         errors = {"loss": _relative(_difference(total, expected.detach()), abs(expected.item()))}

@@ -1,6 +1,6 @@
 """The size at which a plan is compared with one device: small where that says as much, smaller where it must be."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from slicewise.cluster.cluster import load_cluster
@@ -9,7 +9,6 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES
 from slicewise.errors import PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.sources import load_graph
 from slicewise.plans import Plan
 from slicewise.units import amount
 
@@ -25,21 +24,30 @@ class Size:
     note: str
 
 
-def check_size(graph: LayerGraph, plan: Plan, available_bytes: float, ranks_per_host: int) -> Size:
-    """The largest that fits: fewer samples first, then smaller ones, as long as every slicing stays legal."""
+def check_size(
+    graph: LayerGraph,
+    plan: Plan,
+    available_bytes: float,
+    ranks_per_host: int,
+    resized: Callable[[tuple[int, ...]], LayerGraph],
+) -> Size:
+    """The largest that fits: fewer samples first, then smaller ones, as long as every slicing stays legal.
+
+    `resized`: the network for samples of another shape.
+    """
     needs = []
-    for smaller, resized in _sizes(graph, plan):
+    for smaller, changed in _sizes(graph, plan, resized):
         try:
-            sized = resized.sized(smaller)
-            if resized.pipeline:
-                resized.pipeline.check(sized, resized.devices)
+            sized = changed.sized(smaller)
+            if changed.pipeline:
+                changed.pipeline.check(sized, changed.devices)
             else:
-                resized.check(sized, resized.mesh)
+                changed.check(sized, changed.mesh)
         except RequestError:
             continue
-        needs.append(needed_bytes(smaller.with_batch(resized.batch), ranks_per_host))
+        needs.append(needed_bytes(smaller.with_batch(changed.batch), ranks_per_host))
         if needs[-1] <= available_bytes:
-            return Size(graph=smaller, plan=resized, note=_note(plan, resized))
+            return Size(graph=smaller, plan=changed, note=_note(plan, changed))
     least = f"at least {amount(min(needs), 'B')}" if needs else "another size"
     raise PlanError(
         f"--check trains {plan.model} on one device too, which needs {least}, and {amount(available_bytes, 'B')} are "
@@ -56,7 +64,9 @@ def needed_bytes(graph: LayerGraph, ranks_per_host: int) -> int:
     return 2 * (2 * step.peak_memory_bytes + 3 * ranks_per_host * weights)
 
 
-def _sizes(graph: LayerGraph, plan: Plan) -> Iterator[tuple[LayerGraph, Plan]]:
+def _sizes(
+    graph: LayerGraph, plan: Plan, resized: Callable[[tuple[int, ...]], LayerGraph]
+) -> Iterator[tuple[LayerGraph, Plan]]:
     parts = plan.pipeline.micro_batches if plan.pipeline else plan.devices
     divides = plan.batch % parts == 0
     batch = min(plan.batch, SAMPLES_PER_RANK * parts) if divides else plan.batch
@@ -69,7 +79,7 @@ def _sizes(graph: LayerGraph, plan: Plan) -> Iterator[tuple[LayerGraph, Plan]]:
     while len(shape) > 1 and min(shape[1:]) > 1:
         shape = (shape[0], *(extent // 2 for extent in shape[1:]))
         try:
-            smaller = load_graph(plan.model, shape)
+            smaller = resized(shape)
         except RequestError:  # a network for one size
             return
         yield smaller, replace(plan, batch=batch, input_shape=shape)
