@@ -211,7 +211,7 @@ def test_reading_a_plan_runs_no_code(cluster: Path, tmp_path: Path) -> None:
     asked = ("plan", f"{evil}:classifier", "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", path)
     assert slicewise(*asked, cache=cluster.parent).returncode == 0
     trace = tmp_path / "times.csv"
-    trace.write_text("step,step_s\n" + "".join(f"{step},0.01\n" for step in range(20)))
+    trace.write_text("step,iteration_s\n" + "".join(f"{step},0.01\n" for step in range(20)))
     evil.write_text(f"open({str(tmp_path / 'was_here')!r}, 'w')")
     for question in (("explain", path), ("explain", path, path), ("diagnose", path, "--measured", trace)):
         done = slicewise(*question, cache=cluster.parent)
