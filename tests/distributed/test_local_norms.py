@@ -178,7 +178,7 @@ def test_ranks_may_pass_the_chunks_of_an_uneven_batch(quartet: World) -> None:
     assert set(found) == {"data", "spatial", "filter", "channel"}
     assert {name: difference for name, difference in found.items() if not difference < TOLERANCE} == {}
     assert "cannot slice N=13 into 2: chunks of 4 samples share local statistics" in refused["data+filter"]
-    assert "local batch norms take in data-parallel plans, or as chunks of (4, 4, 4, 4)" in refused["filter"]
+    assert "local batch norms take chunks of 4, 4, 4, 4 samples" in refused["filter"]
 
 
 def _uneven_beside_ddp() -> tuple[dict[str, float], dict[str, str]]:

@@ -14,7 +14,6 @@ from torch.distributed.tensor import Shard as TorchShard
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
-from slicewise.graph.chunks import cut
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -35,7 +34,7 @@ from slicewise.runtime.optimizers import watch
 from slicewise.runtime.program import Program
 from slicewise.runtime.skeleton import skeleton
 from slicewise.runtime.sliced_tensor import SlicedTensor, sliced_tensor
-from slicewise.runtime.uneven import Evening, apart
+from slicewise.runtime.uneven import Evening, apart, refusal
 from slicewise.runtime.weights import Weights, placements
 
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
@@ -46,8 +45,7 @@ class _Compiled:
     """The network for inputs of some shapes, with its modules in some state."""
 
     program: Program
-    apart: bool  # ranks compute their own samples alone
-    silent: bool  # without a message in forward
+    apart: bool  # ranks compute their own samples alone, without a message in forward
     code: int  # what must be the same on every rank
 
 
@@ -173,7 +171,7 @@ class SlicedModule(nn.Module):
 
     def _ask(self, given: Sequence[Tensor], compiled: _Compiled) -> Counting | None:
         """Ranks tell each other what they pass. One that computes alone, without gradients, needs nobody."""
-        if self._counting is None or (compiled.silent and not torch.is_grad_enabled()):
+        if self._counting is None or (compiled.apart and not torch.is_grad_enabled()):
             return None
         return self._counting.ask(self._samples(given), compiled.code)
 
@@ -183,28 +181,12 @@ class SlicedModule(nn.Module):
         if alike and min(counts) == max(counts):
             return None
         assert self._counting is not None
-        graph = compiled.program.graph
-        whole = any(Dim.N not in layer.dims for layer in graph.outputs)
-        chunks = cut(sum(counts), -(-sum(counts) // self.ranks))
-        fits = tuple(counts) == chunks or all(layer.chunk is None for layer in graph)
-        if alike and self.local_samples and not whole and (compiled.apart or fits):
-            return None if compiled.apart else Evening(counts, self._groups)
-        shapes = ", ".join(str(tuple(x.shape)) for x in given)
-        said = self._counting.explained(f"{shapes} ({compiled.code:08x})" if not alike else shapes)
-        told = "; ".join(f"rank {rank} passes {text}" for rank, text in enumerate(said))
-        why = (
-            "ranks pass different samples, or their modules are in different modes"
-            if not alike
-            else "ranks pass different numbers of samples"
-            + (
-                ", which a loss inside the network does not take"
-                if whole
-                else f", which local batch norms take in data-parallel plans, or as chunks of {chunks}"
-                if self.local_samples
-                else ": this plan takes the same whole batch on every rank"
-            )
-        )
-        raise PlanError(f"{self._graph.name}: {why}: {told}; leave out a smaller last batch (drop_last=True)")
+        why = refusal(compiled.program.graph, counts, alike=alike, apart=compiled.apart, shares=self.local_samples)
+        if why is not None:
+            said = self._counting.explained(", ".join(str(tuple(x.shape)) for x in given))
+            told = "; ".join(f"rank {rank} passes {shapes}" for rank, shapes in enumerate(said))
+            raise PlanError(f"{self._graph.name}: {why}: {told}")
+        return None if compiled.apart else Evening(counts, self._groups)
 
     def _samples(self, given: Sequence[Tensor]) -> int:
         return next(len(x) for x, layer in zip(given, self._graph.inputs, strict=True) if Dim.N in layer.dims)
@@ -300,7 +282,11 @@ class SlicedModule(nn.Module):
         if len(inputs) > len(self._graph.inputs) or set(named) != set(rest):
             wanted = ", ".join(layer.name for layer in self._graph.inputs)
             raise PlanError(f"{self._graph.name} takes {wanted} (got {len(inputs)} inputs and {sorted(named)})")
-        return [*inputs, *(named[name] for name in rest)]
+        given = [*inputs, *(named[name] for name in rest)]
+        for layer, x in zip(self._graph.inputs, given, strict=True):
+            if not isinstance(x, Tensor):
+                raise PlanError(f"{self._graph.name}: {layer.name} must be a tensor (got {type(x).__name__})")
+        return given
 
     def _compile(self, given: Given, state: State, batch: int | None = None) -> _Compiled:
         """When inputs of these shapes and layouts are first seen, with modules in this state.
@@ -316,11 +302,9 @@ class SlicedModule(nn.Module):
             }
             graph = self._sized(given, state, batch)
             slicings = followed(self._slicings, graph, self._mesh)
-            alone = self.local_samples and apart(graph, slicings)
             self._compiled[key] = _Compiled(
                 program=Program(graph, slicings, self._context, given=lie, recompute=self._recompute),
-                apart=alone,
-                silent=alone and len(graph.outputs) > 0,
+                apart=self.local_samples and apart(graph, slicings),
                 code=zlib.crc32(repr(([(shape[1:], layout) for shape, layout in given], state)).encode()),
             )
         return self._compiled[key]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slicewise.graph.chunks import cut
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Kind
 from slicewise.graph.layer_graph import LayerGraph
@@ -76,3 +77,22 @@ def apart(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> bool:
         if layer.kind is Kind.OPAQUE:
             return False  # may mix samples: every rank has them all
     return True
+
+
+def refusal(graph: LayerGraph, counts: Sequence[int], *, alike: bool, apart: bool, shares: bool) -> str | None:
+    """Why ranks that pass so many samples each cannot go on; None if they can.
+
+    `alike`: all else is the same on every rank; `apart`: each computes its own samples alone; `shares`: each passes
+    its own, not the whole batch.
+    """
+    last = "leave out a smaller last batch (drop_last=True)"
+    if not alike:
+        return "ranks pass samples of different shapes, or their modules are in different modes"
+    if not shares:
+        return "this plan takes the same whole batch on every rank"
+    if any(Dim.N not in layer.dims for layer in graph.outputs):
+        return f"a loss inside the network needs as many samples from every rank; {last}"
+    chunks = cut(sum(counts), -(-sum(counts) // len(counts)))
+    if not apart and any(layer.chunk is not None for layer in graph) and tuple(counts) != chunks:
+        return f"under this plan, local batch norms take chunks of {', '.join(map(str, chunks))} samples; {last}"
+    return None
