@@ -190,4 +190,5 @@ def whole(facade: Tensor | None) -> Tensor:
 
 
 def relative(given: Tensor, wanted: Tensor) -> float:
-    return float((given - wanted).abs().max() / (wanted.abs().max() or 1.0))
+    """To the largest value; a tensor that is nothing but rounding (a norm of constants) is measured by FAINT."""
+    return float((given - wanted).abs().max() / wanted.abs().max().clamp(min=FAINT))
