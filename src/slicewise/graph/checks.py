@@ -129,6 +129,8 @@ def _option_complaints(layer: Layer) -> Iterator[str]:
         yield f"options.statistics has {', '.join(sorted(spanned))}, which dims, {layer.dims!r}, has not"
     if "ranks" in options and (layer.kind is not Kind.NORM or Dim.N not in layer.dims):
         yield f"options.ranks is for norms over samples; a layer of kind {layer.kind} with {layer.dims!r} has none"
+    if "ranks" in options and Dim.N in options.get("statistics", Dim.N):
+        yield "options.ranks needs options.statistics, without N: each rank's samples have statistics of their own"
     mask = options.get("mask")
     if mask is not None and len(mask) != len(layer.dims):
         yield f"options.mask is {mask!r}; it must have a letter for each of the {len(layer.dims)} dims"

@@ -114,6 +114,7 @@ Edit = Callable[[dict[str, dict[str, Any]]], Any]
             lambda g: g["drop"]["options"].update(mask="NF"),
             "drop: options.mask is 'NF'; it must have a letter for each",
         ),
+        (lambda g: g["norm"]["options"].update(ranks=2), "norm: options.ranks needs options.statistics, without N"),
         (lambda g: g["relu_"]["options"].update(ranks=2), "relu_: options.ranks is for norms over samples; a layer of"),
         (
             lambda g: g["norm"]["options"]["arguments"].update(training="no"),
