@@ -160,9 +160,9 @@ def counted_bytes(model: nn.Module, graph: LayerGraph, slicings: dict[str, Slici
     x = torch.randn(share, *graph.inputs[0].shape[1:])
     net(x)  # groups are made on first use
     with CountCollectives() as counted:
-        output = net(x)
-        output = output if net.local_samples else output.to_local()
-        output.sum().backward()
+        outputs = as_tuple(net(x))
+        parts = [output if net.local_samples else output.to_local() for output in outputs]
+        torch.stack([part.sum() for part in parts]).sum().backward()
     total = torch.tensor([counted.sent_bytes], dtype=torch.float64)
     dist.all_reduce(total)
     return round(total.item())
