@@ -95,6 +95,16 @@ def test_ranks_meet_where_the_environment_says_or_one_line_says_why_not(plan: Pa
     assert len(told(done.stderr)) == 1
 
 
+def test_an_interface_that_is_not_there_is_told_in_one_line(
+    plan: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere0")
+    done = slicewise("run", plan, cache=cluster.parent)
+    assert_refused(done, "slicewise: the ranks cannot meet on this host: ")
+    assert "nowhere0" in told(done.stderr)[0]
+    assert told(done.stderr)[0].endswith("; check GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")
+
+
 def _assert_complete(ran: dict[str, Any]) -> None:
     assert set(ran["iteration_s"]) == {"median", "p10", "p90"}
     assert ran["compute_s"] > 0

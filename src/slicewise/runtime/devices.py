@@ -21,22 +21,24 @@ def rank_device() -> torch.device:
 def start_rank() -> torch.device:
     """Join the process group that torchrun or the launcher described in the environment."""
     device = rank_device()
-    where: dict[str, Any] = {}
+    described: dict[str, Any] = {"backend": "gloo"}
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        described = {"backend": "nccl", "device_id": device}
+    else:
+        torch.set_num_threads(1)
+    place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+    where, remedy = f"at {place}", "choose another --master-port"
     if MEETING_FILE in os.environ:
         rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         store = dist.FileStore(os.environ[MEETING_FILE], ranks)  # type: ignore[attr-defined]
-        where = {"store": store, "rank": rank, "world_size": ranks}
+        described |= {"store": store, "rank": rank, "world_size": ranks}
+        where, remedy = "on this host", "check GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
     try:
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-            dist.init_process_group("nccl", device_id=device, **where)
-        else:
-            torch.set_num_threads(1)
-            dist.init_process_group("gloo", **where)
-    except (dist.DistError, ValueError) as error:
-        place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        dist.init_process_group(**described)
+    except (RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise RequestError(f"the ranks cannot meet at {place}: {reason}; choose another --master-port") from error
+        raise RequestError(f"the ranks cannot meet {where}: {reason}; {remedy}") from error
     return device
 
 
