@@ -26,6 +26,11 @@ class SlicewiseError(Exception):
 class RequestError(SlicewiseError):
     exit_code = 2
 
+    def __str__(self) -> str:
+        """One line, whatever signs the request has that it repeats."""
+        said = super().__str__()
+        return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in said)
+
 
 class UnknownName(RequestError):
     """`UnknownName("model", "alexnte", ["alexnet", "unet3d"])`."""

@@ -32,3 +32,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert str(UnknownName("model", "alexnte", ["unet3d", "alexnet"], " or a file")) == (
         "unknown model 'alexnte'; choose from alexnet, unet3d or a file"
     )
+
+
+def test_a_wrong_request_is_told_on_one_line_whatever_it_says() -> None:
+    assert str(PlanError("\x1b[31m: no\nsuch plan\ud800 é")) == "\\x1b[31m: no\\nsuch plan\\ud800 é"

@@ -108,7 +108,7 @@ def _culprit(kind: Any, document: Any, steps: list[Any], message: str) -> str:
         try:
             msgspec.convert(_replaced(document, steps, {key: table[key] for key in half}), kind)
             fails = False
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # what else is wrong comes after it
             fails = str(error) == message
         keys = half if fails else keys[len(keys) // 2 :]
     return keys[0]

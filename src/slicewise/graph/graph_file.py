@@ -39,7 +39,7 @@ class WeightFields(Table):
 class OptionsFields(Table):
     op: Name | UnsetType = UNSET
     dtype: Name | UnsetType = UNSET
-    arguments: dict[str, Any] | UnsetType = UNSET
+    arguments: dict[Name, Any] | UnsetType = UNSET
     statistics: Letters | UnsetType = UNSET
     in_place: bool | UnsetType = UNSET
     differentiable: bool | UnsetType = UNSET

@@ -50,6 +50,10 @@ class Car(Table):
         ({"wheels": [{"size": 1, "name": "x" * 1001}]}, "wheels[0].name is 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
         ({"doors": {"left": 1, "a\nb": 1}}, "doors: the name 'a\\nb' must be text on one line"),
         ({"doors": {"left": 1, "right": 0}}, "doors.right is 0; must be a whole number of at least 1"),
+        (
+            {"notes": {"a": [], "b": 1, "c": 1}, "pair": ["\ud800", 1]},
+            "notes.a is a list of 0; must be a finite number",
+        ),
         ({"x` - at `$.wheels": 1}, "unknown field 'x` - at `$.wheels'; choose from wheels"),
         (
             {"wheels": [{"size": 10**80}]},

@@ -44,6 +44,7 @@ def refused(document: dict[str, Any]) -> str:
         ("groups", 0, "layers[1].groups is 0; must be a whole number of at least 1"),
         ("kind", "teapot", "layers[1].kind is 'teapot'; must be one of input, output, conv"),
         ("name", "a\nb", "layers[1].name is 'a\\nb'; must be text on one line"),
+        ("options.arguments", {"a\nb": 1}, "layers[1].options.arguments: the name 'a\\nb' must be text on one line"),
         ("options.in_place", "yes", "layers[1].options.in_place is 'yes'; must be true or false"),
     ],
 )
