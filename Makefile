@@ -38,6 +38,7 @@ demo: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 # What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.

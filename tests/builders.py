@@ -5,9 +5,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
-from slicewise.cost.schedules import StageCost
+from slicewise.cost.stage import StageCost
 from slicewise.graph.dims import Dim, space_letters
-from slicewise.graph.layer import Kind, Layer, Weight
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer, Weight
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.window import Window
 

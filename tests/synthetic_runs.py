@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slicewise.diagnosis.projection import Projection
+from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.readers.run_json import KIND
 from slicewise.diagnosis.record import Floats, Record
 
@@ -10,9 +10,9 @@ COMPUTE_S, SYNC_S, UPDATE_S = 0.030, 0.010, 0.002
 STEP_S = COMPUTE_S + SYNC_S + UPDATE_S
 
 
-def expected(ranks: int = 2, *, range_factor: float = 1.6, shares: Floats | None = None) -> Projection:
+def expected(ranks: int = 2, *, range_factor: float = 1.6, shares: Floats | None = None) -> Expectation:
     terms = {"compute": COMPUTE_S, "update": UPDATE_S, "transfer": 0.0, "halo": 0.0, "reduce": 0.0, "sync": SYNC_S}
-    return Projection(
+    return Expectation(
         iteration_s=STEP_S,
         low_s=STEP_S / range_factor,
         high_s=STEP_S * range_factor,

@@ -21,10 +21,10 @@ from benchmarks.diagnose.trial import STEPS, calibrated, planned, trial
 from benchmarks.throughput.hosts import why_not
 from slicewise.cluster.cluster import load_cluster
 from slicewise.diagnosis.diagnosis import diagnose
-from slicewise.diagnosis.projection import Projection, projection
+from slicewise.diagnosis.expectation import Expectation, expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.graph.sources import load_graph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 
 BUILD = Path("build/diagnose")
 FILES = {"JSON of `slicewise run`": "run.json", "its timeline": "trace.json", "iteration times": "iterations.csv"}
@@ -91,13 +91,13 @@ def hopeful_plan(cluster: Path) -> Path:
     return planned(folder, described)
 
 
-def projected(plan: Path) -> Projection:
+def projected(plan: Path) -> Expectation:
     made = Plan.load(plan)
     cluster = load_cluster(made.cluster).with_devices(made.devices)
-    return projection(made, load_graph(made.model, made.input_shape), cluster)
+    return expectation_of(made, load_graph(made.model, made.input_shape), cluster)
 
 
-def verdicts(run: Path, expected: Projection) -> dict[str, list[dict[str, Any]]]:
+def verdicts(run: Path, expected: Expectation) -> dict[str, list[dict[str, Any]]]:
     """By each kind of file, the costliest first."""
     found = {kind: diagnose(read_files([run / file]), expected) for kind, file in FILES.items()}
     return {kind: [verdict.to_dict() for verdict in diagnosis.verdicts] for kind, diagnosis in found.items()}

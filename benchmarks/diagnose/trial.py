@@ -12,7 +12,7 @@ from benchmarks.throughput.hosts import hosts
 from slicewise.cluster.cluster import load_cluster
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan
-from slicewise.runtime.launch import MALLOC_TUNABLES
+from slicewise.running.launch import MALLOC_TUNABLES
 
 FAULTS_FILE = Path(__file__).parent / "faults.py"
 NETWORK, BATCHES = f"{FAULTS_FILE}:network", f"{FAULTS_FILE}:batches"

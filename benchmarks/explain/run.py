@@ -9,7 +9,7 @@ from statistics import median
 
 from slicewise.explaining.decisions import explain
 from slicewise.graph.sources import load_graph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 
 CASES = [("alexnet", 16), ("densenet121", 16), ("resnet152", 16), ("resnet152", 64)]
 REPEATS = 5

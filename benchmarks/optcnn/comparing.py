@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.optcnn.paper import BATCH_PER_GPU, GPUS, NETWORKS, STRATEGIES, Bar, bars
 from benchmarks.optcnn.predicting import Prediction, Side, model_of, predictions, scale_for
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Trait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def least_gather(side: Side, network: str, gpus: int) -> Gather:
     read = sum(
         BATCH_PER_GPU * gpus * 4 * prod(layer.input_shapes[0][1:])
         for layer in model.graph
-        if layer.kind in (Kind.CONV, Kind.LINEAR) and model.returns_gradient(layer, 0)
+        if layer.kind.has(Trait.PRODUCT) and model.returns_gradient(layer, 0)
     )
     node_bytes = 2 * read * (outer.size - 1) / outer.size
     step_s = BATCH_PER_GPU * gpus / bars()[network, "filter", gpus].images_per_s

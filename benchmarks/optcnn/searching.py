@@ -8,7 +8,8 @@ from math import log10
 import numpy as np
 
 from slicewise.cost.model import CostModel
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.legal import Space, legal_choices
 from slicewise.search.problem import Problem

@@ -7,7 +7,7 @@ from benchmarks.optcnn.comparing import Row, compare, lead, least_gather, mean_e
 from benchmarks.optcnn.paper import GIB, GPUS, NETWORKS, STRATEGIES, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, prediction, predictions, scale_for, within_bytes
 from benchmarks.optcnn.readings import READINGS
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 
 
 def beside(title: str, rows: Sequence[Row]) -> None:

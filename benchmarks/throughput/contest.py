@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from slicewise.cost.training import PLAIN
 from slicewise.graph.sources import build_model, load_graph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
+from slicewise.running.contenders import Contender, ddp_contender, fsdp_contender, plain_contender, sliced_contender
+from slicewise.running.measure import alternate, count_step, paired_ratio, peak_memory, slowest, summary, whole_steps
 from slicewise.runtime.batches import Batch
-from slicewise.runtime.contenders import Contender, ddp_contender, fsdp_contender, plain_contender, sliced_contender
 from slicewise.runtime.devices import start_rank
-from slicewise.runtime.measure import alternate, count_step, paired_ratio, peak_memory, slowest, summary, whole_steps
 from slicewise.runtime.parallel import parallelize
 
 HEATS = 4  # steps in which the faster of DDP and FSDP2 is found

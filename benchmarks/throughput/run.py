@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.throughput.hosts import hosts, why_not
-from slicewise.runtime.launch import MALLOC_TUNABLES
+from slicewise.running.launch import MALLOC_TUNABLES
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000, "500 Mb/s": 500}
 BUILD = Path("build/throughput")

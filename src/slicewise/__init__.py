@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.graph.sources import load_graph
     from slicewise.planning import plan
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
@@ -33,7 +33,7 @@ __version__ = version.VERSION
 # Resolved on first use: planning never imports torch.
 _HOMES = {
     "LayerGraph": "slicewise.graph.layer_graph",
-    "Plan": "slicewise.plans",
+    "Plan": "slicewise.plans.plan",
     "SlicewiseError": "slicewise.errors",
     "Training": "slicewise.cost.training",
     "capture": "slicewise.graph.capture",

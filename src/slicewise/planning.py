@@ -9,9 +9,9 @@ from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
-from slicewise.cost.pipeline import predicted as pipeline_predicted
+from slicewise.cost.recost import recost
 from slicewise.cost.registry import model_named
-from slicewise.cost.schedules import StageCost
+from slicewise.cost.stage import StageCost
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import InfeasibleError, MemoryLimitError, PlanError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.chunks import with_exact_statistics
@@ -20,20 +20,19 @@ from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, Space
 from slicewise.partition.stages import Cuts
-from slicewise.plans import Pipeline, Plan
+from slicewise.plans.plan import Plan, Stages
 from slicewise.search.baselines import BASELINES
 from slicewise.search.candidates import candidates
 from slicewise.search.memory import frontier, smallest_peak
 from slicewise.search.pins import Pins
 from slicewise.search.pipeline import best_pipeline
 from slicewise.search.planner import baseline_slicings, best_slicings
-from slicewise.search.problem import ROUNDING
 from slicewise.search.registry import search_named
 from slicewise.search.rescoring import rescored
 from slicewise.search.solver import Progress, Settings
-from slicewise.simulate.events import simulate
-from slicewise.units import amount
-from slicewise.validate.recost import recost
+from slicewise.simulate.pipeline import predicted_pipeline
+from slicewise.simulate.step import simulate_step
+from slicewise.units import ROUNDING, amount
 
 OBJECTIVES = ("time", "memory")
 
@@ -194,7 +193,7 @@ def pipeline_plan(
         slicings={layer.name: (None,) * len(model.cluster.mesh.axes) for layer in layers},
         costs=_layer_costs(made.pipeline, stages, made.positions),
         predicted=made.predicted,
-        pipeline=Pipeline(
+        pipeline=Stages(
             schedule=made.schedule,
             micro_batches=made.pipeline.micro_batches,
             stages=tuple(
@@ -245,7 +244,7 @@ def predicted_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, A
     positions = plan.pipeline.check(sized, plan.devices)
     model = model_named(plan.cost_model)(sized, cluster, plan.training)
     pipeline = PipelineModel(model, Cuts(sized), plan.pipeline.micro_batches)
-    return pipeline_predicted(pipeline, positions, plan.pipeline.schedule)
+    return predicted_pipeline(pipeline, positions, plan.pipeline.schedule)
 
 
 def model_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> CostModel:
@@ -344,7 +343,7 @@ def _plan(model: CostModel, **fields: Any) -> Plan:
 def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, Any]:
     """The predicted step, under the names of the JSON."""
     total = sum(model.plan_costs(slicings).values(), Cost())
-    timeline = simulate(model, slicings)
+    timeline = simulate_step(model, slicings)
     # the paper's model knows no overlap
     simulated_s = timeline.seconds if model.name == "analytic" else total.total_s
     return {

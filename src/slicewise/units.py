@@ -2,6 +2,7 @@
 
 import re
 
+ROUNDING = 1e-9  # of a cost: what rounding may add up to
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SCALE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -14,7 +14,7 @@ from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.planning import describe
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.runtime.clock import Clock, running
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.gradient_sync import GradientSync

@@ -18,11 +18,11 @@ from benchmarks.diagnose.trial import planned, trial
 from benchmarks.throughput.hosts import why_not
 from slicewise.cluster.cluster import load_cluster
 from slicewise.diagnosis.diagnosis import Diagnosis, diagnose
-from slicewise.diagnosis.projection import projection
+from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.diagnosis.verdict import Fault
 from slicewise.graph.sources import load_graph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from tests.distributed.world import World
 from tests.machines import CORE, tier, write_cores
 from tests.synthetic_runs import expected
@@ -48,7 +48,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def diagnosed(plan: Path, *files: Path) -> Diagnosis:
     made = Plan.load(plan)
     graph = load_graph(made.model, made.input_shape)
-    return diagnose(read_files(files), projection(made, graph, load_cluster(made.cluster)))
+    return diagnose(read_files(files), expectation_of(made, graph, load_cluster(made.cluster)))
 
 
 def test_a_rank_that_shares_its_core_is_the_slow_one_in_the_json_and_in_the_timeline(

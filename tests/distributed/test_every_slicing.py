@@ -6,7 +6,7 @@ from torch import nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import legal_slicings
 from tests.distributed.cases import CASES
@@ -32,11 +32,7 @@ def _walk(name: str, ranks: int) -> tuple[int, list[str]]:
     ties = {position: tie for tie in graph.ties for position in tie}
     walked, wrong = 0, []
     for position, layer in enumerate(graph):
-        if (
-            layer.kind in (Kind.INPUT, Kind.OUTPUT)
-            or layer.name == "0"
-            or ties.get(position, (position,))[0] != position
-        ):
+        if layer.kind.has(Trait.EDGE) or layer.name == "0" or ties.get(position, (position,))[0] != position:
             continue
         together = [graph.layers[other].name for other in ties.get(position, (position,))]
         for slicing in legal_slicings(layer, mesh):

@@ -17,7 +17,7 @@ from slicewise.errors import PlanError, RequestError
 from slicewise.graph.capture import capture
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_slicings
@@ -277,9 +277,7 @@ def _recomputed() -> float:
     worst = 0.0
     for dim in (Dim.F, Dim.H, Dim.N):
         slicings = {
-            layer.name: (
-                dim if layer.kind is Kind.NORM else Dim.N if layer.kind in (Kind.INPUT, Kind.OUTPUT) else None,
-            )
+            layer.name: (dim if layer.kind is Kind.NORM else Dim.N if layer.kind.has(Trait.EDGE) else None,)
             for layer in graph
         }
         states = []

@@ -11,7 +11,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, layouts
 from slicewise.partition.legal import legal_slicings
 from slicewise.partition.parts import box

@@ -17,7 +17,6 @@ from torch.distributed.pipelining import PipelineStage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from slicewise.cluster.cluster import load_cluster
-from slicewise.cost.schedules import simulate
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, PlanError
 from slicewise.graph.capture import capture
@@ -25,9 +24,10 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import VGG, AlexNet, DenseNet, ResNet, UNet3d
 from slicewise.partition.stages import Cuts
 from slicewise.planning import pipeline_plan
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.runtime.memory import peak_bytes
 from slicewise.runtime.pipeline import _SCHEDULES, Pipeline, pipeline
+from slicewise.simulate.schedules import simulate_schedule
 from slicewise.validate.numerics import check_numerics
 from tests.builders import machine, stage_cost
 from tests.distributed.world import World
@@ -489,7 +489,7 @@ def _turns(schedule: str) -> tuple[list[list[str]], list[list[str]]]:
     every: list[list[str]] = [[]] * ranks
     dist.all_gather_object(every, module.taken)
     costs = stage_cost(forward_s=1.0, backward_s=2.0, output_s=0.1, gradient_s=0.1)
-    timeline = simulate([costs] * ranks, schedule, count)
+    timeline = simulate_schedule([costs] * ranks, schedule, count)
     return every, [[turn.name for turn in timeline.turns if turn.stage == number] for number in range(ranks)]
 
 

@@ -13,8 +13,8 @@ from slicewise.cost.training import Training
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, pipeline_plan, plan
-from slicewise.plans import Plan
-from slicewise.runtime.worker import RunRequest, run_rank
+from slicewise.plans.plan import Plan
+from slicewise.running.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
 from slicewise.validate.sizes import needed_bytes
 from tests.distributed.world import World

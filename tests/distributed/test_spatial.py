@@ -14,7 +14,7 @@ from torch import nn
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE, Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import ZOO, InceptionV3
 from slicewise.partition.layout import Slicing

@@ -22,7 +22,7 @@ from slicewise.errors import PlanError
 from slicewise.graph.capture import capture
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.counting import CountCollectives

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sampling import data_loader
 from slicewise.runtime.sliced_module import SlicedModule

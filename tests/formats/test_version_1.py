@@ -9,18 +9,18 @@ from slicewise.cluster.cluster import Link, load_cluster, parse_cluster
 from slicewise.cluster.device import load_device
 from slicewise.cluster.tuning import STRATEGIES
 from slicewise.diagnosis.diagnosis import diagnose
-from slicewise.diagnosis.projection import projection
+from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers import perfetto, run_json, torch_profiler
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.diagnosis.record import FileKind
 from slicewise.explaining.decisions import explain
 from slicewise.explaining.what_if import what_if
 from slicewise.fitting.runs import Run, read_runs
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.planning import plan, predicted_of
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 
 V1 = Path(__file__).parent / "v1"
 
@@ -114,4 +114,4 @@ def test_what_was_measured_is_read_and_judged(files: list[str], kind: FileKind) 
     record = read_files([V1 / file for file in files])
     assert (record.kind, record.ranks) == (kind, (0, 1))
     assert len(record.steps) >= 2
-    assert diagnose(record, projection(loaded, loaded.network(), loaded.hardware())).verdicts
+    assert diagnose(record, expectation_of(loaded, loaded.network(), loaded.hardware())).verdicts

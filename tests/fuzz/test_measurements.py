@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from slicewise.cli.diagnose import check_record
 from slicewise.diagnosis.diagnosis import diagnose
-from slicewise.diagnosis.projection import projection
+from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.fitting.runs import read_runs
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from tests.fuzz.campaign import campaign, sizes
 from tests.fuzz.mutations import Mutant, as_json, damaged, mutated, tables
 
@@ -45,7 +45,7 @@ def shortened(name: str) -> Any:
 @pytest.fixture(scope="module")
 def diagnosed() -> Callable[[Path], None]:
     plan = Plan.load(V1 / "plan-data.json")
-    expected = projection(plan, plan.network(), plan.hardware())
+    expected = expectation_of(plan, plan.network(), plan.hardware())
 
     def judged(path: Path) -> None:
         record = read_files([path])

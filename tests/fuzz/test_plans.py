@@ -5,7 +5,7 @@ from pathlib import Path
 
 from slicewise.explaining.decisions import explain
 from slicewise.planning import pipeline_plan, plan, predicted_of
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from tests.builders import machine, residual_net, small_cnn
 from tests.fuzz.campaign import campaign, sizes
 from tests.fuzz.mutations import Mutant, as_json, damaged, mutated

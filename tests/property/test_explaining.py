@@ -15,11 +15,11 @@ from slicewise.cost.training import PLAIN
 from slicewise.explaining.decisions import explain_slicings
 from slicewise.explaining.differences import compare_models
 from slicewise.explaining.stretch import Stretch
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, legal_slicings
-from slicewise.plans import spelled
+from slicewise.plans.plan import spelled
 from tests.property.strategies import clusters, graphs, slicings
 
 
@@ -56,7 +56,7 @@ def test_the_runner_up_of_a_layer_is_the_best_of_all_others(
     chosen = data.draw(slicings(graph, cluster.mesh))
     layer = data.draw(st.sampled_from(graph.layers))
     (decision,) = explain_slicings(model, chosen, layer=layer.name).decisions
-    if layer.kind in (Kind.INPUT, Kind.OUTPUT) or len(decision.layers) > 1:  # the contract's, or tied to another
+    if layer.kind.has(Trait.EDGE) or len(decision.layers) > 1:  # the contract's, or tied to another
         return
     others = [other for other in legal_slicings(layer, cluster.mesh) if other != chosen[layer.name]]
     if not others:

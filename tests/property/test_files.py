@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from tests.property.strategies import graphs, meshes, slicings
 
 

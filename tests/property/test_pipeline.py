@@ -8,13 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slicewise.cost.model import CostModel
-from slicewise.cost.pipeline import PipelineModel, predicted
-from slicewise.cost.schedules import SCHEDULES, StageCost, in_flight, simulate
+from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.stage import SCHEDULES, StageCost, in_flight
 from slicewise.factors import divisors
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts
 from slicewise.search.pipeline import balanced
+from slicewise.simulate.pipeline import predicted_pipeline
+from slicewise.simulate.schedules import simulate_schedule
 from slicewise.strategies.pipeline import Table
 from tests.builders import machine, stage_cost
 from tests.property.strategies import graphs
@@ -113,7 +115,7 @@ def pipelines(draw: st.DrawFn) -> list[StageCost]:
 def test_schedules_keep_their_promises(stages: list[StageCost], schedule: str, extra: int) -> None:
     """In order, after what it reads, never two at once, and never more in flight than said."""
     micro_batches = extra if schedule == "gpipe" else len(stages) + extra - 1
-    timeline = simulate(stages, schedule, micro_batches)
+    timeline = simulate_schedule(stages, schedule, micro_batches)
     turns = {(turn.stage, turn.name): turn for turn in timeline.turns}
     assert len(turns) == len(timeline.turns) == 2 * micro_batches * len(stages)
     for number, stage in enumerate(stages):
@@ -143,7 +145,7 @@ def test_a_prediction_lies_between_its_parts_and_their_sum(graph: LayerGraph, sc
     for count in divisors(8):
         if schedule == "gpipe" or count >= 2:
             pipeline = PipelineModel(CostModel(graph, machine(2)), cuts, count)
-            given = predicted(pipeline, balanced(pipeline), schedule)
+            given = predicted_pipeline(pipeline, balanced(pipeline), schedule)
             least = given["compute_s"] + given["transfer_s"]
             assert least * (1 - 1e-9) <= given["iteration_s"]
             stages = pipeline.stage_costs(balanced(pipeline))

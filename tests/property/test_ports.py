@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.compute import shards
+from slicewise.cost.compute import shares
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Layouts, input_port, mask_of, output_port
 from slicewise.partition.layout import Layout, layouts, partial_axes, sharding_axes
@@ -42,7 +42,7 @@ def test_ports_are_the_layouts_of_every_legal_slicing(layer: Layer, mesh: Mesh) 
 @given(layers(), meshes())
 def test_shards_are_the_largest_boxes_of_every_legal_slicing(layer: Layer, mesh: Mesh) -> None:
     choices = legal_choices(layer, mesh, WIDE)
-    part = shards(layer, choices)
+    part = shares(layer, choices)
     for row in range(len(choices)):
         placed = layouts(layer, choices[row])
         tensors = [
@@ -59,7 +59,7 @@ def test_shards_are_the_largest_boxes_of_every_legal_slicing(layer: Layer, mesh:
 def test_a_part_of_a_product_multiplies_its_weights_with_every_position_it_has(layer: Layer, mesh: Mesh) -> None:
     """Positions of the output; a transposed convolution starts from those of its input."""
     choices = legal_choices(layer, mesh, WIDE)
-    part = shards(layer, choices)
+    part = shares(layer, choices)
     transposed = any(window.transposed for window in layer.windows.values())
     for row in range(len(choices)):
         placed = layouts(layer, choices[row])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.recost import recost_terms
 from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
-from slicewise.validate.recost import recost_terms
 from tests.builders import DEVICE
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, clusters, graphs, slicings
 

@@ -11,7 +11,7 @@ from slicewise.partition.legal import Space
 from slicewise.planning import plan
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.rescoring import OPTIMUM, rescored
-from slicewise.simulate.events import simulate
+from slicewise.simulate.step import simulate_step
 from tests.builders import machine, small_cnn
 from tests.property.strategies import clusters, graphs, slicings
 
@@ -23,9 +23,9 @@ def test_no_baseline_beats_the_plan_when_simulated(graph: LayerGraph, cluster: C
     known, _ = baseline_slicings(model)
     best, _ = best_slicings(model, Space(), known)
     again = rescored(model, best, known, lambda _: True)
-    assert again.simulated_s == pytest.approx(simulate(model, again.slicings).seconds)
+    assert again.simulated_s == pytest.approx(simulate_step(model, again.slicings).seconds)
     for other in (best, *known.values()):
-        assert again.simulated_s <= simulate(model, other).seconds * (1 + 1e-8)
+        assert again.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
 
 
 @settings(max_examples=25)
@@ -35,7 +35,7 @@ def test_parts_of_other_plans_only_ever_help(graph: LayerGraph, cluster: Cluster
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
     again = rescored(model, one, {"other": other}, lambda _: True)
     assert all(again.slicings[name] in (one[name], other[name]) for name in one)
-    assert again.simulated_s <= min(simulate(model, plan).seconds for plan in (one, other)) * (1 + 1e-8)
+    assert again.simulated_s <= min(simulate_step(model, plan).seconds for plan in (one, other)) * (1 + 1e-8)
 
 
 @settings(max_examples=25)

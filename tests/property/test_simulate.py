@@ -13,7 +13,7 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
-from slicewise.simulate.events import simulate
+from slicewise.simulate.step import simulate_step
 from tests.property.strategies import clusters, graphs, slicings
 
 
@@ -21,7 +21,7 @@ from tests.property.strategies import clusters, graphs, slicings
 @given(graphs(), clusters(), st.data())
 def test_the_same_plan_gives_the_same_timeline(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     chosen = data.draw(slicings(graph, cluster.mesh))
-    assert simulate(CostModel(graph, cluster), chosen) == simulate(CostModel(graph, cluster), chosen)
+    assert simulate_step(CostModel(graph, cluster), chosen) == simulate_step(CostModel(graph, cluster), chosen)
 
 
 @settings(max_examples=40)
@@ -34,7 +34,7 @@ def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: 
         model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
         for bucket in buckets(graph, chosen, cluster.mesh)
     )
-    assert simulate(model, chosen).seconds == pytest.approx(total.total_s - total.sync_s + waited_s, rel=1e-9)
+    assert simulate_step(model, chosen).seconds == pytest.approx(total.total_s - total.sync_s + waited_s, rel=1e-9)
 
 
 @settings(max_examples=40)
@@ -44,7 +44,7 @@ def test_more_overlap_is_never_slower_and_the_additive_time_is_the_most(
 ) -> None:
     chosen = data.draw(slicings(graph, cluster.mesh))
     models = [CostModel(graph, replace(cluster, overlap=overlap)) for overlap in (1.0, 0.5, 0.0)]
-    times = [simulate(model, chosen).seconds for model in models]
+    times = [simulate_step(model, chosen).seconds for model in models]
     additive_s = sum(models[0].plan_costs(chosen).values(), Cost()).total_s
     assert times == sorted(times)
     assert times[-1] <= additive_s * (1 + 1e-9)
@@ -58,13 +58,13 @@ def test_no_step_is_shorter_than_what_the_device_itself_does(
     model = CostModel(graph, cluster)
     chosen = data.draw(slicings(graph, cluster.mesh))
     total = sum(model.plan_costs(chosen).values(), Cost())
-    assert simulate(model, chosen).seconds >= (total.total_s - total.sync_s) * (1 - 1e-9)
+    assert simulate_step(model, chosen).seconds >= (total.total_s - total.sync_s) * (1 - 1e-9)
 
 
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
 def test_each_line_does_one_thing_at_a_time(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    timeline = simulate(CostModel(graph, cluster), data.draw(slicings(graph, cluster.mesh)))
+    timeline = simulate_step(CostModel(graph, cluster), data.draw(slicings(graph, cluster.mesh)))
     for lane in ("device", "link"):
         events = [event for event in timeline.events if event.lane == lane]
         assert all(event.start_s < event.stop_s for event in events)

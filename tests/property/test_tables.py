@@ -6,9 +6,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.report.oracle import hours
-from slicewise.report.page import Prose, plain_text
-from slicewise.report.tables import Table
+from slicewise.strategies.showing import hours
+from slicewise.text.page import Prose, plain_text
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 NUMBER = re.compile(r"\d[\d.,]*(?: h \d+ min| (?:[mun]?s|min|[kMGT]?B)\b|x)?")

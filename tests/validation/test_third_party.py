@@ -8,7 +8,8 @@ import torch
 import slicewise as sw
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import SPACE, Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import sliceable_dims
 from tests.third_party import NETWORKS

@@ -11,7 +11,7 @@ from rich.console import ConsoleRenderable
 
 from slicewise.cli.main import main
 from slicewise.report.measured import show_run
-from slicewise.report.page import Page, plain_text
+from slicewise.text.page import Page, plain_text
 from tests.machines import write_cores
 
 UNIT = r" h \d+ min| (?:[mun]?s|min|[kMGT]?(?:B|FLOP)(?:/s)?)\b|x\b|%"

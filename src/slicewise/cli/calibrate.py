@@ -109,7 +109,7 @@ def _document(learned: "Fit", options: argparse.Namespace) -> dict[str, object]:
 def _measure(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import local_path
     from slicewise.errors import RequestError
-    from slicewise.runtime.launch import inside_a_rank, launch
+    from slicewise.running.launch import inside_a_rank, launch
 
     if not inside_a_rank():
         if options.nproc_per_node < 2:
@@ -119,14 +119,13 @@ def _measure(options: argparse.Namespace) -> int:
         progress(f"measuring compute and links on {options.nproc_per_node} ranks")
         return launch(options.given, options.nproc_per_node)
 
-    import torch.distributed as dist
-
     from slicewise.cluster.writing import to_toml
-    from slicewise.cost.profiler import QUICK, THOROUGH, measure_cluster
+    from slicewise.running.profiler import QUICK, THOROUGH, measure_cluster
+    from slicewise.running.ranks import rank
     from slicewise.runtime.devices import leave, start_rank
 
     cluster = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
-    if dist.get_rank() == 0:
+    if rank() == 0:
         from slicewise.report.clusters import show_cluster
 
         show_cluster(cluster)

@@ -10,7 +10,7 @@ from slicewise.cli.run import add_made, asked_plan
 
 if TYPE_CHECKING:
     from slicewise.diagnosis.record import Record
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
 
 HELP = "does a run behave as projected, and if not: which term, which ranks, since which step"
 
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.diagnosis.diagnosis import diagnose
-    from slicewise.diagnosis.projection import projection
+    from slicewise.diagnosis.expectation import expectation_of
     from slicewise.diagnosis.readers.files import read_files
 
     record = read_files(options.measured)
     plan, graph = asked_plan(options, None)
     check_record(plan, record)
-    found = diagnose(record, projection(plan, graph, plan.hardware()))
+    found = diagnose(record, expectation_of(plan, graph, plan.hardware()))
     if options.json:
         request = {"model": plan.model, "cluster": plan.cluster, "devices": plan.devices, "batch": plan.batch}
         print_json({**request, **found.to_dict()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slicewise.cli.options import add_json, patient, print_json, progress
 
 if TYPE_CHECKING:
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
 
 HELP = "say why each layer is sliced as it is, what two plans differ in, or what would change a plan"
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
     from slicewise.saving import check_target
 
     plan = Plan.load(options.plan)

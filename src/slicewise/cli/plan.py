@@ -23,7 +23,7 @@ from slicewise.cli.options import (
 
 if TYPE_CHECKING:
     from slicewise.partition.legal import Space
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
 
 HELP = "find the slicing of every layer that makes a training step fastest"
 
@@ -120,8 +120,8 @@ def main(options: argparse.Namespace) -> int:
         draw_plan(made, options.figure)
         progress(f"wrote {options.figure}")
     if options.trace:
-        from slicewise.report.perfetto import write_trace
         from slicewise.report.timelines import predicted_events
+        from slicewise.timelines.chrome import write_trace
 
         write_trace(options.trace, predicted_events(made, graph, cluster), f"{graph.name}, predicted")
         progress(f"wrote {options.trace}")

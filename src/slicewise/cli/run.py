@@ -13,7 +13,7 @@ from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progr
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
 
 HELP = "run a plan on real ranks: measured beside predicted, checked against one device"
 DTYPES = ("fp32", "bf16")
@@ -57,7 +57,7 @@ def add_made(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.runtime.launch import check_ranks, inside_a_rank, launch
+    from slicewise.running.launch import check_ranks, inside_a_rank, launch
 
     if inside_a_rank():
         return _rank(options)
@@ -140,7 +140,7 @@ def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = Fa
 def _loaded_plan(options: argparse.Namespace) -> "Plan":
     """From the file that was given, for the batch that was given."""
     from slicewise.errors import RequestError
-    from slicewise.plans import Plan
+    from slicewise.plans.plan import Plan
 
     for name in ("cluster", "devices", "input", "dtype", "optimizer", "batchnorm", "segments"):
         if getattr(options, name) is not None:
@@ -170,12 +170,11 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
 
 
 def _rank(options: argparse.Namespace) -> int:
-    import torch.distributed as dist
-
     from slicewise.errors import RankError, SlicewiseError
+    from slicewise.running.ranks import rank
+    from slicewise.running.worker import RunRequest, run_rank
     from slicewise.runtime.devices import leave, start_rank
     from slicewise.runtime.failures import described
-    from slicewise.runtime.worker import RunRequest, run_rank
 
     device = start_rank()
     try:
@@ -193,12 +192,12 @@ def _rank(options: argparse.Namespace) -> int:
     except (SlicewiseError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a model or its data that calls exit() has not done its work
-        raise RankError(described(error, dist.get_rank())) from error
+        raise RankError(described(error, rank())) from error
     expected = result["predicted"]
     as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
     finite = result["first_nan_step"] is None
     passed = result.get("check", {}).get("passed", True) and as_predicted and finite
-    if dist.get_rank() == 0:
+    if rank() == 0:
         with suppress(BrokenPipeError):  # ranks leave together, whether anybody reads this or not
             _show(result, options.json)
     return leave(0 if passed else 1)
@@ -215,27 +214,14 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
 
 def _agreed_plan(options: argparse.Namespace) -> "Plan":
     """Rank 0 makes or loads it and tells the others, or tells them why there is none."""
-    import torch.distributed as dist
+    from slicewise.plans.plan import Plan
+    from slicewise.running.ranks import ranks, told_by_the_first
+    from slicewise.runtime.environment import FAILURE_FILE
 
-    from slicewise.errors import InfeasibleError, RequestError, SlicewiseError
-    from slicewise.plans import Plan
-    from slicewise.runtime.failures import FAILURE_FILE
+    def make() -> dict[str, Any]:
+        # a launcher has checked the plan already
+        launched = FAILURE_FILE in os.environ
+        plan = _loaded_plan(options) if launched else requested_plan(options, ranks(), "the number of ranks")
+        return plan.to_dict()
 
-    said: list[Any] = [None, None]
-    if dist.get_rank() == 0:
-        try:
-            # a launcher has checked the plan already
-            launched = FAILURE_FILE in os.environ
-            plan = (
-                _loaded_plan(options)
-                if launched
-                else requested_plan(options, dist.get_world_size(), "the number of ranks")
-            )
-            said[0] = plan.to_dict()
-        except SlicewiseError as error:
-            said[1] = (error.exit_code, str(error))
-    dist.broadcast_object_list(said, src=0)
-    if said[1] is not None:
-        code, message = said[1]
-        raise {1: InfeasibleError, 2: RequestError}.get(code, SlicewiseError)(message)
-    return Plan.from_dict(said[0], options.plan)
+    return Plan.from_dict(told_by_the_first(make), options.plan)

@@ -7,17 +7,13 @@ import numpy as np
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats, Ints
-
-PRODUCTS = (Kind.CONV, Kind.LINEAR)  # layers that are matrix products
-FREE = (Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP)  # nothing is computed or copied
-# layers whose backward needs what they read, as they read it: gathered, if that is what their slicing wants
-KEEPS_INPUT = (*PRODUCTS, Kind.NORM, Kind.POOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class Share:
     """The largest share of a layer that one device gets (that of rank 0: chunks only get smaller), per choice."""
 
     inputs: tuple[Ints, ...]  # items
@@ -37,7 +33,7 @@ class Shard:
         return sum(self.weights, np.zeros_like(self.output))
 
 
-def shards(layer: Layer, choices: Choices) -> Shard:
+def shares(layer: Layer, choices: Choices) -> Share:
     """Nested ceilings are one: ceil(ceil(e / a) / b) = ceil(e / (a b))."""
     degrees = {dim: choices.degrees(dim) for dim in Dim}
     one = np.ones(len(choices), dtype=np.int64)
@@ -52,7 +48,7 @@ def shards(layer: Layer, choices: Choices) -> Shard:
     inputs = tuple(part(dims, shape) for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True))
     weights = tuple(part(weight.dims, weight.shape) for weight in layer.weights)
     rows = columns = reduction = groups = one
-    if layer.kind in PRODUCTS:
+    if layer.kind.has(Trait.PRODUCT):
         transposed = any(window.transposed for window in layer.windows.values())
         dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
         rows = part(dims, shape, without="FC")
@@ -62,7 +58,7 @@ def shards(layer: Layer, choices: Choices) -> Shard:
         groups = np.maximum(1, layer.groups * filters // all_filters)
         columns = np.maximum(1, filters // groups)
         reduction = part(dims, shape) // filters
-    return Shard(
+    return Share(
         inputs=inputs,
         output=part(layer.dims, layer.shape),
         weights=weights,
@@ -83,19 +79,19 @@ class AnalyticCompute:
     cluster: Cluster
     training: Training = PLAIN
 
-    def forward_s(self, layer: Layer, part: Shard) -> Floats:
-        if layer.kind in FREE:
+    def forward_s(self, layer: Layer, part: Share) -> Floats:
+        if layer.kind.has(Trait.FREE):
             return np.zeros(part.output.shape)
         return self._kernel_s(layer, part, "")
 
-    def backward_s(self, layer: Layer, part: Shard, passes: int) -> Floats:
+    def backward_s(self, layer: Layer, part: Share, passes: int) -> Floats:
         """`passes` like forward, one per operand that wants a gradient; recomputed layers run forward once more."""
-        if layer.kind in FREE:
+        if layer.kind.has(Trait.FREE):
             return np.zeros(part.output.shape)
         again = self.forward_s(layer, part) if self.recomputes(layer) else 0.0
         return passes * self._kernel_s(layer, part, "_backward") + again
 
-    def update_s(self, layer: Layer, part: Shard) -> Floats:
+    def update_s(self, layer: Layer, part: Share) -> Floats:
         """Read the gradient, read and write the weight and what the optimizer keeps of it."""
         device = self.cluster.device
         updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
@@ -105,14 +101,14 @@ class AnalyticCompute:
         return (WEIGHT_BYTES * items / device.memory_bytes_per_s + device.kernel_s) * self.cluster.slowdown
 
     def recomputes(self, layer: Layer) -> bool:
-        return self.training.recompute and layer.kind not in PRODUCTS and layer.kind not in FREE
+        return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
 
-    def _kernel_s(self, layer: Layer, part: Shard, direction: str) -> Floats:
+    def _kernel_s(self, layer: Layer, part: Share, direction: str) -> Floats:
         device = self.cluster.device
         items = sum(part.inputs, part.output)
         bytes_touched = items * self.training.item_bytes + part.weight_items * WEIGHT_BYTES
         time_s: Floats = bytes_touched / device.memory_bytes_per_s
-        if layer.kind in PRODUCTS:
+        if layer.kind.has(Trait.PRODUCT):
             saturation = np.ones(part.output.shape)
             for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
                 saturation = saturation * (size / (size + half))

@@ -4,7 +4,7 @@ Seconds come for many slicings at once (`layer_seconds`, `edge_seconds`: what th
 same functions for one slicing each, with the bytes counted exactly.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
@@ -14,13 +14,14 @@ import numpy as np
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import FREE, KEEPS_INPUT, PRODUCTS, AnalyticCompute, Shard, shards
+from slicewise.cost.compute import AnalyticCompute, Share, shares
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.transitions import transition_seconds
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
@@ -74,7 +75,7 @@ class CostModel:
         return tuple(numbers.setdefault(self._likeness(layer), len(numbers)) for layer in self.graph)
 
     def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
-        part = shards(layer, choices)
+        part = shares(layer, choices)
         zero = np.zeros(len(choices))
         trains = layer.name in self.graph.gradients
         item_bytes = self.training.item_bytes
@@ -172,7 +173,7 @@ class CostModel:
 
     def passes(self, layer: Layer) -> int:
         """A product has a gradient to compute for what it reads and one for its factor; other layers make one pass."""
-        if layer.kind not in PRODUCTS:
+        if not layer.kind.has(Trait.PRODUCT):
             return 1
         operand, *computed = (self.returns_gradient(layer, slot) for slot in range(len(layer.inputs)))
         return int(operand) + int(any(computed) or any(weight.trained for weight in layer.weights))
@@ -192,7 +193,7 @@ class CostModel:
             seconds[moving] = np.diagonal(self._moves(shape, source.rows(moving), target.rows(moving)))
         return seconds
 
-    def _memory_bytes(self, layer: Layer, part: Shard) -> Ints:
+    def _memory_bytes(self, layer: Layer, part: Share) -> Ints:
         """Weights, their gradients and optimizer state; what autograd keeps for backward.
 
         A narrow dtype adds a copy of the weights; what is recomputed is not kept.
@@ -205,7 +206,7 @@ class CostModel:
                 kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
         if layer.name not in self.graph.gradients:
             return kept
-        if layer.kind in KEEPS_INPUT and not training.recompute:
+        if layer.kind.has(Trait.KEEPS_INPUT) and not training.recompute:
             kept = kept + part.inputs[0] * training.item_bytes
         elif layer.name in self._keeps_output:
             kept = kept + part.output * training.item_bytes
@@ -223,20 +224,20 @@ class CostModel:
             for source in layer.inputs:
                 readers.setdefault(source, []).append(layer)
 
-        def read(name: str, kinds: Collection[Kind]) -> bool:
+        def read(name: str, trait: Trait) -> bool:
             return any(
-                read(reader.name, kinds) if reader.kind in FREE else reader.kind in kinds
+                read(reader.name, trait) if reader.kind.has(Trait.FREE) else reader.kind.has(trait)
                 for reader in readers.get(name, [])
             )
 
         if self.training.recompute:
             return frozenset(
-                layer.name for layer in self.graph if layer.kind in PRODUCTS and read(layer.name, tuple(Kind))
+                layer.name for layer in self.graph if layer.kind.has(Trait.PRODUCT) and read(layer.name, Trait(0))
             )
         return frozenset(
             layer.name
             for layer in self.graph
-            if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1 and not read(layer.name, KEEPS_INPUT)
+            if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1 and not read(layer.name, Trait.KEEPS_INPUT)
         )
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:
@@ -254,7 +255,7 @@ class CostModel:
             seconds = seconds + reduce.latency_s[axes] + reduce.s_per_byte[axes] * message
         return seconds
 
-    def _sync_s(self, layer: Layer, choices: Choices, part: Shard) -> Floats:
+    def _sync_s(self, layer: Layer, choices: Choices, part: Share) -> Floats:
         """The all-reduce of the weights' gradients: one latency, the weights share a bucket."""
         sharding = set("".join(weight.dims for weight in layer.weights))
         axes = choices.axes_of([dim for dim in Dim if dim not in sharding])

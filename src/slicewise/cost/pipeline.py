@@ -4,15 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import FREE, KEEPS_INPUT
 from slicewise.cost.model import CostModel
-from slicewise.cost.schedules import StageCost, in_flight, simulate
+from slicewise.cost.stage import StageCost
+from slicewise.graph.kind import Trait
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.stages import Cuts
 from slicewise.partition.steps import Op
@@ -94,9 +92,9 @@ class PipelineModel:
         name = graph.layers[position].name
         for reader, layer in enumerate(graph.layers[position + 1 :], start=position + 1):
             if name in layer.inputs:
-                if layer.kind in KEEPS_INPUT:
+                if layer.kind.has(Trait.KEEPS_INPUT):
                     yield reader
-                elif layer.kind in FREE:
+                elif layer.kind.has(Trait.FREE):
                     yield from self._readers(reader)
 
     @cached_property
@@ -120,41 +118,3 @@ class PipelineModel:
                     transient_bytes=int(timed.transient_bytes[0]),
                 )
         return tuple(known[alike] for alike in model.alike)
-
-
-def predicted(pipeline: PipelineModel, positions: Sequence[int], schedule: str) -> dict[str, Any]:
-    """The predicted step, under the names that every plan's has.
-
-    `additive_s` is (micro-batches + stages - 1) turns of the slowest stage; `compute_s` and `transfer_s` are that
-    stage's own, `bubble_s` what it waits.
-    """
-    model, micro_batches = pipeline.model, pipeline.micro_batches
-    stages = pipeline.stage_costs(positions)
-    slowest = max(stages, key=lambda stage: stage.seconds)
-    update_s = max(stage.update_s for stage in stages)
-    finished = simulate(stages, schedule, micro_batches).finished_s
-    iteration_s = max(done + stage.update_s for done, stage in zip(finished, stages, strict=True))
-    compute_s = micro_batches * (slowest.forward_s + slowest.backward_s)
-    transfer_s = micro_batches * slowest.seconds - compute_s
-    return {
-        "iteration_s": iteration_s,
-        **range_of(model.cluster, iteration_s),
-        "additive_s": (micro_batches + len(stages) - 1) * slowest.seconds + update_s,
-        "simulated_s": iteration_s,
-        "compute_s": compute_s,
-        "transfer_s": transfer_s,
-        "bubble_s": max(0.0, iteration_s - compute_s - transfer_s - slowest.update_s),
-        "halo_s": 0.0,
-        "reduce_s": 0.0,
-        "sync_s": 0.0,
-        "exposed_sync_s": 0.0,
-        "update_s": update_s,
-        "samples_per_s": model.graph.batch / iteration_s,
-        "bytes_moved": micro_batches * sum(stage.sent_bytes + stage.returned_bytes for stage in stages)
-        + LOSS_BYTES * (len(stages) - 1),
-        "peak_memory_bytes": max(
-            stage.memory_bytes(micro_batches, in_flight(schedule, micro_batches, len(stages), number))
-            for number, stage in enumerate(stages)
-        ),
-        "origin": model.cluster.origin,
-    }

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.compute import KEEPS_INPUT
 from slicewise.cost.model import STATISTICS_BYTES, CostModel
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.cost.volume import halo_items, statistics_items, step_items, sync_items
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
 from slicewise.partition.layout import Slicing, layouts, statistics_axes, sync_axes
 from slicewise.partition.steps import steps
@@ -84,6 +84,6 @@ def _runs_again(model: CostModel, layer: Layer) -> bool:
     keeping = [
         position
         for position, other in enumerate(model.graph)
-        if other.kind in KEEPS_INPUT or (other.kind is Kind.ELEMENTWISE and len(other.inputs) == 1)
+        if other.kind.has(Trait.KEEPS_INPUT) or (other.kind is Kind.ELEMENTWISE and len(other.inputs) == 1)
     ]
     return model.graph.index[layer.name] <= max(keeping, default=-1)

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.judge import judge
-from slicewise.diagnosis.projection import Projection
-from slicewise.diagnosis.record import MOVING, Record
+from slicewise.diagnosis.record import COMMUNICATION, Record
 from slicewise.diagnosis.verdict import Fault, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     record: Record
-    projected: Projection
+    projected: Expectation
     verdicts: tuple[Verdict, ...]
 
     @property
@@ -59,8 +59,8 @@ class Diagnosis:
         }
 
 
-def diagnose(record: Record, projected: Projection) -> Diagnosis:
-    """>>> diagnose(read_files([Path("run.json")]), projection(plan, graph, cluster)).as_projected
+def diagnose(record: Record, projected: Expectation) -> Diagnosis:
+    """>>> diagnose(read_files([Path("run.json")]), expectation_of(plan, graph, cluster)).as_projected
     True
     """
     return Diagnosis(record=record, projected=projected, verdicts=tuple(judge(record, projected)))
@@ -69,6 +69,6 @@ def diagnose(record: Record, projected: Projection) -> Diagnosis:
 def term_medians(record: Record) -> dict[str, float]:
     """Of each term what the slowest rank takes; communication as long as for the rank that comes last."""
     return {
-        term: float(np.median(values.min(axis=1) if term in MOVING else values.max(axis=1)))
+        term: float(np.median(values.min(axis=1) if term in COMMUNICATION else values.max(axis=1)))
         for term, values in record.seconds.items()
     }

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.level import against_projection, as_projected
 from slicewise.diagnosis.parts import Part, beyond_common, parts
-from slicewise.diagnosis.projection import Projection
-from slicewise.diagnosis.record import MOVING, Record
+from slicewise.diagnosis.record import COMMUNICATION, Record
 from slicewise.diagnosis.series import Pattern, lasting, pattern, spread
 from slicewise.diagnosis.verdict import Fault, Verdict
 
@@ -22,7 +22,7 @@ TOGETHER = 0.05  # of all steps: what begins so close has one cause
 MINOR = 0.6  # of the largest excess: what changes with it, and less, follows from it
 
 
-def judge(record: Record, projected: Projection) -> list[Verdict]:
+def judge(record: Record, projected: Expectation) -> list[Verdict]:
     """What is wrong, the costliest first; one verdict "as projected" where nothing is."""
     record = record.whole() if projected.waits_inside else record
     step_s = record.seconds["step"].max(axis=1)
@@ -118,7 +118,7 @@ def _alternatives(fault: Fault, part: Part, record: Record) -> tuple[Fault, ...]
 
 def _heaviest(record: Record, seen: Pattern) -> str:
     """The communication term that rises most, where the file has several."""
-    terms = [term for term in MOVING if term in record.seconds]
+    terms = [term for term in COMMUNICATION if term in record.seconds]
     if len(terms) == 1 or seen.raised.all():
         return terms[0] if len(terms) == 1 else "communication"
 

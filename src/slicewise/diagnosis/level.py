@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.parts import lower_median
-from slicewise.diagnosis.projection import Projection
-from slicewise.diagnosis.record import MOVING, Floats, Record
+from slicewise.diagnosis.record import COMMUNICATION, Floats, Record
 from slicewise.diagnosis.series import spread
 from slicewise.diagnosis.verdict import Fault, Verdict
 
 
-def against_projection(record: Record, projected: Projection, rest_s: Floats) -> Verdict | None:
+def against_projection(record: Record, projected: Expectation, rest_s: Floats) -> Verdict | None:
     """The steps without what is accused already, against the projected range."""
     level, noise = float(np.median(rest_s)), spread(rest_s)
     error = noise / np.sqrt(len(rest_s))
@@ -61,18 +61,18 @@ def _measured_terms(record: Record) -> dict[str, float]:
     """Medians: of the common work where ranks differ, of the moving seconds as they are."""
     result = {}
     for term, values in record.seconds.items():
-        if term in MOVING:
+        if term in COMMUNICATION:
             result[term] = float(np.median(values.min(axis=1)))
         elif term in ("compute", "update"):
             result[term] = float(np.median(lower_median(values)))
     return result
 
 
-def _projected_term(projected: Projection, term: str) -> float:
+def _projected_term(projected: Expectation, term: str) -> float:
     return projected.communication_s if term == "communication" else projected.terms[term]
 
 
-def as_projected(record: Record, projected: Projection, step_s: Floats) -> Verdict:
+def as_projected(record: Record, projected: Expectation, step_s: Floats) -> Verdict:
     level = float(np.median(step_s))
     return Verdict(
         kind=Fault.NONE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slicewise.diagnosis.projection import Projection
+from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.record import Floats, Record
 from slicewise.diagnosis.verdict import Fault
 
@@ -26,7 +26,7 @@ class Part:
     should_be: float | None = None  # None: only the run itself, or the projection, can tell
 
 
-def parts(record: Record, projected: Projection) -> Iterator[Part]:
+def parts(record: Record, projected: Expectation) -> Iterator[Part]:
     seconds, everyone = record.seconds, record.ranks or ()
     if "data" in seconds:
         yield Part(
@@ -66,7 +66,7 @@ def _worst(seconds: Floats, ranks: Sequence[int]) -> tuple[int, ...]:
     return tuple(rank for rank, mean in zip(ranks, means, strict=False) if mean >= means.max() / 2)
 
 
-def _even_work(record: Record, projected: Projection) -> Floats:
+def _even_work(record: Record, projected: Expectation) -> Floats:
     """Each rank's own work, or its step where that is all there is, as if all had as much to do."""
     work = record.seconds["step"] if record.work is None else record.work
     return work if record.ranks is None else work / projected.shares[list(record.ranks)]
@@ -78,7 +78,7 @@ def lower_median(values: Floats) -> Floats:
     return middle
 
 
-def beyond_common(record: Record, projected: Projection) -> Floats:
+def beyond_common(record: Record, projected: Expectation) -> Floats:
     """What the slowest rank adds to each step."""
     work = record.seconds["step"] if record.work is None else record.work
     beyond: Floats = np.maximum(work.max(axis=1) - lower_median(_even_work(record, projected)), 0.0)

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.errors import RequestError
+from slicewise.timelines.event import MOVING
 
 Floats = NDArray[np.float64]
-MOVING = ("transfer", "halo", "reduce", "sync", "communication")
+COMMUNICATION = (*MOVING, "communication")  # the last where a file does not tell the others apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Record:
     @property
     def communication(self) -> Floats | None:
         """Seconds of each step in which data moves; for all ranks the same, as far as the file can tell."""
-        moving = [self.seconds[term] for term in MOVING if term in self.seconds]
+        moving = [self.seconds[term] for term in COMMUNICATION if term in self.seconds]
         return np.sum(moving, axis=0).min(axis=1) if moving else None
 
     @property

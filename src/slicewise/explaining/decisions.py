@@ -18,7 +18,7 @@ from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted, space_of
-from slicewise.plans import Plan, spelled
+from slicewise.plans.plan import Plan, spelled
 from slicewise.search.baselines import data
 from slicewise.search.planner import baseline_slicings
 

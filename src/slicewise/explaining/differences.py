@@ -16,7 +16,7 @@ from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning import model_of, predicted
-from slicewise.plans import Plan, spelled
+from slicewise.plans.plan import Plan, spelled
 from slicewise.search.rescoring import joined
 
 

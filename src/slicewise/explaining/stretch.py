@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.compute import PRODUCTS
 from slicewise.cost.model import CostModel
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_choices, refusal
@@ -84,8 +84,8 @@ class Stretch:
     def deciding(self, assignment: Assignment) -> Slicing:
         """The slicing to tell it by: that of its first product, or of its first layer that is not input or output."""
         kinds = {member: self._kinds[member] for member in self.members}
-        told = [member for member, kind in kinds.items() if kind in PRODUCTS]
-        told += [member for member, kind in kinds.items() if kind not in (Kind.INPUT, Kind.OUTPUT)]
+        told = [member for member, kind in kinds.items() if kind.has(Trait.PRODUCT)]
+        told += [member for member, kind in kinds.items() if not kind.has(Trait.EDGE)]
         return assignment[(told or list(self.members))[0]]
 
     def cost(self, model: CostModel, assignment: Assignment) -> Cost:
@@ -141,7 +141,7 @@ class Stretch:
         get, stay as they are.
         """
         legal = {member: legal_choices(self._at(model, member), model.cluster.mesh, space) for member in self.members}
-        deciding = [m for m in self.members if self._at(model, m).kind in PRODUCTS] or list(self.members)
+        deciding = [m for m in self.members if self._at(model, m).kind.has(Trait.PRODUCT)] or list(self.members)
         first = legal[deciding[0]]
         common = set.intersection(*(set(map(bytes, legal[member].labels)) for member in deciding))
         rows = first.rows(np.array([row for row, labels in enumerate(first.labels) if bytes(labels) in common], int))
@@ -170,7 +170,7 @@ class Stretch:
     def _takes(self, model: CostModel, member: Member, rows: Choices, legal: Choices) -> Choices:
         """Per slicing of the stretch, what this layer takes of it."""
         kept = _one(model, member.chosen).labels[0]
-        if self._at(model, member).kind in (Kind.INPUT, Kind.OUTPUT):
+        if self._at(model, member).kind.has(Trait.EDGE):
             return Choices(np.tile(kept, (len(rows), 1)), rows.mesh)
         allowed = set(map(bytes, legal.labels))
         can = np.array([bytes(labels) in allowed for labels in rows.labels], bool)

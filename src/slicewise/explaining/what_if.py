@@ -12,7 +12,7 @@ from slicewise.explaining.differences import Comparison, compare_models
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.planning import model_of, predicted, space_of
 from slicewise.planning import plan as plan_again
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.search.solver import Progress
 from slicewise.units import parse_amount, parse_count, parse_seconds
 

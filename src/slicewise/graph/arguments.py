@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from slicewise.graph.dims import SPACE
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 
 DEEPEST = 16  # tables and lists, one in another
 _MODES = ("training", "train", "use_input_stats")

@@ -15,7 +15,7 @@ from slicewise.errors import GraphError
 from slicewise.graph.concats import pairwise_concats
 from slicewise.graph.fingerprint import fingerprint
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.refusals import reason
 from slicewise.graph.returns import Returns

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from slicewise.errors import GraphError
 from slicewise.graph.arguments import argument_complaints
 from slicewise.graph.dims import BATCH, WHOLE, Dim
-from slicewise.graph.geometry import REARRANGED, geometry_complaints
-from slicewise.graph.layer import Kind, Layer, Weight
+from slicewise.graph.geometry import geometry_complaints
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer, Weight
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
@@ -112,12 +113,11 @@ def _kind_complaints(layer: Layer) -> Iterator[str]:
         yield "an input reads no layers and no weights"
     if kind not in (Kind.INPUT, Kind.DERIVED) and not inputs:
         yield f"inputs is empty; a layer of kind {kind} reads at least one other"
-    alone = kind in (Kind.FORK, Kind.OUTPUT, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP, *REARRANGED)
-    if alone and len(inputs) != 1:
+    if kind.has(Trait.LONE) and len(inputs) != 1:
         yield f"{len(inputs)} inputs; a layer of kind {kind} reads one"
-    if kind in (Kind.FORK, Kind.OUTPUT) and (layer.dims, layer.shape) != (layer.input_dims[0], layer.input_shapes[0]):
+    if kind.has(Trait.COPIES) and (layer.dims, layer.shape) != (layer.input_dims[0], layer.input_shapes[0]):
         yield f"shape and dims must be those of its input: a layer of kind {kind} changes nothing"
-    if kind in (Kind.CONV, Kind.LINEAR) and not (layer.weights or layer.buffers or len(inputs) > 1):
+    if kind.has(Trait.PRODUCT) and not (layer.weights or layer.buffers or len(inputs) > 1):
         yield f"weights is empty; a layer of kind {kind} multiplies its input with a weight"
     if Dim.C in layer.dims:
         yield f"dims is {layer.dims!r}: C is summed over, an output's channels are F"

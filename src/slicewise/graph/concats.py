@@ -8,7 +8,8 @@ one tensor at a time: cat(ab, c), cat(abc, d); each tensor has two readers, and 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 
 CAT = "aten.cat.default"  # stacks are concats too, along a dim that they make
 

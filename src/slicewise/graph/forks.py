@@ -5,10 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slicewise.graph.dims import WHOLE
-from slicewise.graph.layer import Kind, Layer
-
-# Layers whose output may lie in the memory of what they read: not to be written in place.
-_PASSING = (Kind.INPUT, Kind.FLATTEN, Kind.VIEW, Kind.PAD, Kind.CROP, Kind.DERIVED, Kind.OPAQUE)
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 
 
 def alive(layers: Iterable[Layer]) -> list[Layer]:
@@ -16,7 +14,7 @@ def alive(layers: Iterable[Layer]) -> list[Layer]:
     kept: list[Layer] = []
     read: set[str] = set()
     for layer in reversed(list(layers)):
-        if layer.name in read or layer.kind in (Kind.INPUT, Kind.OUTPUT) or _state(layer):
+        if layer.name in read or layer.kind.has(Trait.EDGE) or _state(layer):
             kept.append(layer)
             read.update(layer.inputs)
     return kept[::-1]
@@ -59,7 +57,7 @@ def with_forks(layers: Iterable[Layer]) -> list[Layer]:
     for layer in ordered:
         inputs = tuple(f"{source}.fork" if uses[source] > 1 else source for source in layer.inputs)
         options = dict(layer.options)
-        if options.get("in_place") and (uses[layer.inputs[0]] > 1 or kinds[layer.inputs[0]] in _PASSING):
+        if options.get("in_place") and (uses[layer.inputs[0]] > 1 or kinds[layer.inputs[0]].has(Trait.ALIASES)):
             del options["in_place"]
         result.append(replace(layer, inputs=inputs, options=options))
         if uses[layer.name] > 1:

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from math import prod
 
 from slicewise.graph.dims import BATCH, WHOLE, Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.window import Window
-
-REARRANGED = (Kind.FLATTEN, Kind.VIEW)
-_WINDOWED = (Kind.CONV, Kind.POOL, Kind.UPSAMPLE, Kind.PAD, Kind.CROP)
 
 
 def geometry_complaints(layer: Layer) -> Iterator[str]:
@@ -19,7 +17,7 @@ def geometry_complaints(layer: Layer) -> Iterator[str]:
 
 
 def _window_complaints(layer: Layer) -> Iterator[str]:
-    if layer.windows and layer.kind not in _WINDOWED:
+    if layer.windows and not layer.kind.has(Trait.WINDOWED):
         yield f"windows must be empty for a layer of kind {layer.kind}"
     if len({window.transposed for window in layer.windows.values()}) > 1:
         yield "windows: transposed must be the same for all dims"
@@ -74,7 +72,7 @@ def _framing_complaints(kind: Kind, window: Window, before: int, after: int) -> 
 def _extent_complaints(layer: Layer) -> Iterator[str]:
     """A letter is as long in the output as in every input, unless a window, a group or a new shape says otherwise."""
     items = [prod(shape) for shape in layer.input_shapes]
-    if layer.kind in REARRANGED and items[0] != prod(layer.shape):
+    if layer.kind.has(Trait.REARRANGES) and items[0] != prod(layer.shape):
         yield f"shape {list(layer.shape)} has not as many items as its input, {list(layer.input_shapes[0])}"
     if layer.kind is Kind.CONCAT and sum(items) != prod(layer.shape):
         yield f"shape {list(layer.shape)} has not as many items as its inputs together"
@@ -93,7 +91,7 @@ def _extent_complaints(layer: Layer) -> Iterator[str]:
 def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
     if letter in layer.windows:
         return True  # checked by its window
-    if layer.kind in REARRANGED and letter not in (Dim.N, BATCH):
+    if layer.kind.has(Trait.REARRANGES) and letter not in (Dim.N, BATCH):
         return max(size, other) % min(size, other) == 0
     if letter == Dim.F and layer.kind is Kind.UPSAMPLE:  # channels become positions, or positions channels
         return prod(layer.shape) == prod(layer.input_shapes[0])

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from slicewise.formats.schema import Count, Name, Natural, Note, Table, Whole
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 
 Shape = Annotated[tuple[Count, ...], Meta(max_length=16)]
 Letters = Annotated[str, Meta(max_length=16)]

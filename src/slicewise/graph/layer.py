@@ -7,33 +7,12 @@ so planner and runtime need no rules per layer kind.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import prod
 from typing import Any
 
 from slicewise.graph.dims import BATCH, Dim
+from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.window import Window
-
-
-class Kind(StrEnum):
-    INPUT = "input"
-    OUTPUT = "output"
-    CONV = "conv"
-    LINEAR = "linear"
-    POOL = "pool"
-    NORM = "norm"
-    ELEMENTWISE = "elementwise"
-    REDUCE = "reduce"  # a sum or mean over some dims: sliced along them it leaves summands
-    LOSS = "loss"  # a number from outputs and targets
-    UPSAMPLE = "upsample"
-    CONCAT = "concat"
-    PAD = "pad"  # borders of one value around the input
-    CROP = "crop"  # some positions of the input: slices, chunks, every second row
-    FLATTEN = "flatten"
-    VIEW = "view"  # the same items under other dims: reshaped, permuted, squeezed
-    FORK = "fork"  # one tensor, several consumers: moved once, gradients summed before they move back
-    DERIVED = "derived"  # made of weights and numbers alone: no sample passes through, every device repeats it
-    OPAQUE = "opaque"  # an operator nobody taught us: replicated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +101,7 @@ class Layer:
 
     def flops(self) -> int:
         """Multiply-adds of the forward pass, times two; 0 where memory traffic is all that counts."""
-        if self.kind not in (Kind.CONV, Kind.LINEAR):
+        if not self.kind.has(Trait.PRODUCT):
             return 0
         # Every weight meets every output position once (transposed: every input position).
         transposed = any(window.transposed for window in self.windows.values())

@@ -15,7 +15,8 @@ from slicewise.formats.files import parse_json, read_text
 from slicewise.graph.checks import check_graph, check_sizes
 from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.graph_file import GraphFields, LayerFields
-from slicewise.graph.layer import Kind, Layer, Weight, scaled_batch
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer, Weight, scaled_batch
 from slicewise.graph.returns import Returns
 from slicewise.graph.window import Window
 from slicewise.saving import write_file

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from slicewise.graph.dims import WHOLE, Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.window import Window
 
 Shape = tuple[int, ...]

@@ -16,7 +16,8 @@ from slicewise.graph.aliases import Aliases
 from slicewise.graph.bundles import Item, item
 from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
 from slicewise.graph.held import Held
-from slicewise.graph.layer import Kind, Layer, Weight
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer, Weight
 from slicewise.graph.masks import Mask, find_masks
 from slicewise.graph.nodes import batch_references, functional_name, module_path, operator_name, read_dtype
 from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 
 Ints = NDArray[np.int64]

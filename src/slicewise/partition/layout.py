@@ -13,7 +13,8 @@ which is the whole table of the F, C, N and space slicings of convolution and li
 from dataclasses import dataclass
 
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 
 
 @dataclass(frozen=True, slots=True)

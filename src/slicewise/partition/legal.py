@@ -15,7 +15,8 @@ import numpy as np
 from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.errors import SlicingError
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import CANONICAL, DIMS, Choices, axes_in
 from slicewise.partition.halo import needed
@@ -52,10 +53,6 @@ def sliceable_dims(layer: Layer) -> frozenset[Dim]:
     return frozenset(dim for dim in Dim if dim in letters)
 
 
-# Layers that merge dims or split them.
-_REGROUPING = (Kind.FLATTEN, Kind.VIEW, Kind.UPSAMPLE)
-
-
 def refusal(layer: Layer, slicing: Slicing, mesh: Mesh) -> str | None:
     """Why `slicing` is not legal for `layer`; None if it is."""
     if len(slicing) != len(mesh.axes):
@@ -87,7 +84,7 @@ def _refusal_of_dim(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | Non
             )
     if dim is Dim.F and layer.groups > 1 and layer.groups % degree:
         return f"{layer.groups} groups do not divide into {degree} parts"
-    if layer.kind in _REGROUPING and dim not in layer.windows and _uneven(layer.extents(dim), degree):
+    if layer.kind.has(Trait.REGROUPS) and dim not in layer.windows and _uneven(layer.extents(dim), degree):
         return f"{layer.input_shapes[0]} as {layer.shape} keeps {dim} parts together only where {degree} divides them"
     if dim in layer.windows:
         position = layer.input_dims[0].index(dim)
@@ -124,7 +121,7 @@ def contract(layer: Layer, mesh: Mesh) -> Slicing | None:
     Where the batch divides over the devices, each rank feeds its own samples and gets their output, as under data
     parallelism. Any other batch is given whole to every rank, and comes out as it lies.
     """
-    if layer.kind in (Kind.INPUT, Kind.OUTPUT) and all(n % mesh.devices == 0 for n in layer.extents(Dim.N) or [1]):
+    if layer.kind.has(Trait.EDGE) and all(n % mesh.devices == 0 for n in layer.extents(Dim.N) or [1]):
         return (Dim.N,) * len(mesh.axes)
     return (None,) * len(mesh.axes) if layer.kind is Kind.INPUT else None
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from slicewise.errors import InfeasibleError, PlanError
 from slicewise.graph.dims import BATCH, WHOLE, Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 
 
@@ -103,7 +104,7 @@ class Cuts:
     @cached_property
     def _tail(self) -> int:
         """The position behind the last layer that computes."""
-        return 1 + max(p for p, layer in enumerate(self.graph) if layer.kind not in (Kind.INPUT, Kind.OUTPUT))
+        return 1 + max(p for p, layer in enumerate(self.graph) if not layer.kind.has(Trait.EDGE))
 
     @cached_property
     def _ends(self) -> dict[Kind, list[tuple[str, int]]]:

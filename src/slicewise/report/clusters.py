@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
 from slicewise.cluster.device import DTYPES, Device
 from slicewise.cluster.tuning import tuning_toml
-from slicewise.report.page import Page, Prose
-from slicewise.report.tables import Table
+from slicewise.text.page import Page, Prose
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 

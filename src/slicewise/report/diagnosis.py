@@ -2,9 +2,9 @@
 
 from slicewise.diagnosis.diagnosis import Diagnosis, term_medians
 from slicewise.diagnosis.verdict import Fault, Verdict
-from slicewise.plans import Plan
-from slicewise.report.page import Page, Prose
-from slicewise.report.tables import Table
+from slicewise.plans.plan import Plan
+from slicewise.text.page import Page, Prose
+from slicewise.text.tables import Table
 from slicewise.units import seconds
 
 

@@ -8,9 +8,9 @@ from slicewise.explaining.decisions import Explanation
 from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
-from slicewise.report.page import Page, Prose
-from slicewise.report.tables import Table
 from slicewise.report.terminal import PREDICTED, prediction_cells
+from slicewise.text.page import Page, Prose
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 _ROWS = 40

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import RequestError
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.saving import write_file
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import numpy as np
 
 from slicewise.fitting.fit import Fit, Fitted
 from slicewise.fitting.runs import Run
-from slicewise.report.page import Page, Prose
-from slicewise.report.tables import Table
+from slicewise.text.page import Page, Prose
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 

@@ -5,8 +5,8 @@ from math import isfinite
 from typing import Any
 
 from slicewise.cost.breakdown import TERMS
-from slicewise.report.page import Page
-from slicewise.report.tables import Table
+from slicewise.text.page import Page
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 _EQUAL = {True: ("equal", "green"), False: ("NOT EQUAL", "red")}

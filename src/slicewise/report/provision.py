@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from slicewise.cluster.margins import margin_of
-from slicewise.report.oracle import counted, hours
-from slicewise.report.page import Page
-from slicewise.report.tables import Table
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.provision import HOUR_S, Option
+from slicewise.strategies.showing import counted, hours
+from slicewise.text.page import Page
+from slicewise.text.tables import Table
 
 
 def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:

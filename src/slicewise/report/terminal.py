@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
-from slicewise.plans import Pipeline, Plan, spelled
-from slicewise.report.page import Page, Prose
-from slicewise.report.tables import Table
+from slicewise.plans.plan import Plan, Stages, spelled
+from slicewise.text.page import Page, Prose
+from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 
@@ -101,7 +101,7 @@ def _layer_table(plan: Plan) -> Table:
     return table
 
 
-def _stages(plan: Plan, pipeline: Pipeline) -> tuple[Table, Prose]:
+def _stages(plan: Plan, pipeline: Stages) -> tuple[Table, Prose]:
     table = Table("rank", "layers", "forward", "backward", "receives")
     for rank, stage in enumerate(pipeline.stages):
         times = (seconds(stage[f"{term}_s"]) for term in ("forward", "backward", "transfer"))

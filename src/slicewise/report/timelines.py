@@ -3,13 +3,13 @@
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.registry import model_named
-from slicewise.cost.schedules import simulate as simulate_schedule
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts
 from slicewise.planning import model_of
-from slicewise.plans import Pipeline, Plan
-from slicewise.report.perfetto import Event
-from slicewise.simulate.events import simulate
+from slicewise.plans.plan import Plan, Stages
+from slicewise.simulate.schedules import simulate_schedule
+from slicewise.simulate.step import simulate_step
+from slicewise.timelines.event import Event
 
 _COMPUTE = ("forward", "backward", "update", "wait")
 _GRADIENTS = "wait for gradients"
@@ -19,7 +19,7 @@ def predicted_events(plan: Plan, graph: LayerGraph, cluster: Cluster) -> list[Ev
     """Of a pipeline, every rank; otherwise of the rank with the largest parts, which the others wait for."""
     if plan.pipeline is not None:
         return _pipeline_events(plan, plan.pipeline, graph, cluster)
-    timeline = simulate(model_of(plan, graph, cluster), plan.slicings)
+    timeline = simulate_step(model_of(plan, graph, cluster), plan.slicings)
     update_s = min((event.start_s for event in timeline.events if event.term == "update"), default=timeline.seconds)
     phases = [
         ("step 0", 0.0, timeline.seconds),
@@ -36,7 +36,7 @@ def predicted_events(plan: Plan, graph: LayerGraph, cluster: Cluster) -> list[Ev
     return events
 
 
-def _pipeline_events(plan: Plan, pipeline: Pipeline, graph: LayerGraph, cluster: Cluster) -> list[Event]:
+def _pipeline_events(plan: Plan, pipeline: Stages, graph: LayerGraph, cluster: Cluster) -> list[Event]:
     sized = plan.sized(graph)
     model = model_named(plan.cost_model)(sized, cluster, plan.training)
     positions = pipeline.check(sized, plan.devices)

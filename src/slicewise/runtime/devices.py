@@ -8,8 +8,7 @@ import torch
 import torch.distributed as dist
 
 from slicewise.errors import RequestError
-from slicewise.runtime.failures import FAILURE_FILE
-from slicewise.runtime.launch import MEETING_FILE
+from slicewise.runtime.environment import FAILURE_FILE, MEETING_FILE
 
 
 def rank_device() -> torch.device:

@@ -6,7 +6,8 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-FAILURE_FILE = "SLICEWISE_FAILURE_FILE"
+from slicewise.runtime.environment import FAILURE_FILE
+
 _FIRST = "slicewise/failures"
 
 

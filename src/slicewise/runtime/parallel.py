@@ -15,7 +15,7 @@ from slicewise.graph.comparison import difference
 from slicewise.graph.fingerprint import fingerprint
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.following import followed
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.runtime.agreement import described, together
 from slicewise.runtime.blueprint import samples
 from slicewise.runtime.initial import Initialize

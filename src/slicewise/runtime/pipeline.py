@@ -13,7 +13,7 @@ from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from slicewise.errors import PlanError
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.runtime.blueprint import with_trained
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.parallel import agreed

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from slicewise.cost.compute import PRODUCTS
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Layout, Slicing, layouts
 from slicewise.partition.legal import check_legal
@@ -147,7 +147,7 @@ def _segments(steps: Sequence[_Step]) -> list[_Segment]:
     stretches: list[list[_Step]] = [[]]
     for step in steps:
         stretches[-1].append(step)
-        if step.layer.kind in PRODUCTS:
+        if step.layer.kind.has(Trait.PRODUCT):
             stretches.append([])
     segments = []
     for number, stretch in enumerate(stretches):

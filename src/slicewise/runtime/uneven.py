@@ -15,7 +15,7 @@ from torch import Tensor
 
 from slicewise.graph.chunks import cut
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import Box, intervals

@@ -20,7 +20,7 @@ from torch.distributed.tensor.placement_types import Placement as TorchPlacement
 from slicewise.errors import PlanError
 from slicewise.graph.capture import first_names
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import weight_layouts
 from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Shard, Slicing, layouts

@@ -9,7 +9,8 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import SPACE, Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, group_sizes, mask_of
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, candidate_choices, legal_choices, legal_slicings, refusal, sliceable_dims
@@ -185,7 +186,7 @@ def _fill(model: CostModel, wishes: Callable[[Layer], list[Slicing]]) -> dict[st
     for position, layer in enumerate(model.graph):
         together = [model.graph.layers[other] for other in ties.get(position, (position,))]
         wanted = wishes(together[0])
-        if layer.kind in (Kind.INPUT, Kind.OUTPUT):
+        if layer.kind.has(Trait.EDGE):
             allowed = legal_slicings(layer, mesh, _CUBES)
             before = slicings.get(layer.inputs[0]) if layer.inputs else None
             wanted = [w for w in (before, *wanted) if w in allowed] or allowed[:1]

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slicewise.partition.choices import Floats, Ints
-from slicewise.search.problem import ROUNDING, Problem
+from slicewise.search.problem import Problem
+from slicewise.units import ROUNDING
 
 
 @dataclass(kw_only=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from slicewise.partition.choices import Ints
 from slicewise.search.bounds import Bounds
-from slicewise.search.problem import ROUNDING
 from slicewise.search.solution import Solution
+from slicewise.units import ROUNDING
 
 _PASSES = 4
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices
 
 _DIM = re.compile(r"([NFCDHW])([1-9][0-9]{0,8})?")
@@ -68,7 +69,7 @@ class Pins:
 
     def of(self, layer: Layer) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
         """The pins that concern `layer`; what ranks feed and get is not theirs to decide."""
-        if layer.kind in (Kind.INPUT, Kind.OUTPUT):
+        if layer.kind.has(Trait.EDGE):
             return (), ()
         return (
             tuple(pin for pin in self.fixed if fnmatchcase(layer.name, pin.pattern)),

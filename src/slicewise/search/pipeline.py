@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from slicewise.cost.model import CostModel
-from slicewise.cost.pipeline import PipelineModel, predicted
-from slicewise.cost.schedules import SCHEDULES
+from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.stage import SCHEDULES
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.factors import divisors
 from slicewise.partition.choices import Floats
 from slicewise.partition.stages import Cuts
+from slicewise.simulate.pipeline import predicted_pipeline
 
 _MOST_TURNS = 1 << 20  # stages x micro-batches: every turn is simulated
 _CUTS_AT_ONCE = 256
@@ -58,7 +59,7 @@ def best_pipeline(model: CostModel, schedule: str | None = None, micro_batches: 
         if name == "gpipe" or count >= devices:
             pipeline = PipelineModel(model, cuts, count)
             positions = balanced(pipeline)
-            expected = predicted(pipeline, positions, name)
+            expected = predicted_pipeline(pipeline, positions, name)
             found.append(PipelineChoice(pipeline=pipeline, schedule=name, positions=positions, predicted=expected))
     if not found:
         raise InfeasibleError(

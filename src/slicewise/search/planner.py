@@ -15,10 +15,9 @@ from slicewise.search.candidates import Candidates, candidates
 from slicewise.search.elimination import irreducible_nodes
 from slicewise.search.memory import check_fits, fastest, smallest
 from slicewise.search.pins import Pins
-from slicewise.search.problem import ROUNDING
 from slicewise.search.solution import Solution
 from slicewise.search.solver import Effort, Settings
-from slicewise.units import amount
+from slicewise.units import ROUNDING, amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ import numpy as np
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 
-ROUNDING = 1e-9  # of a cost: what rounding may add up to
-
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:

@@ -16,7 +16,8 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.coarse import merged
-from slicewise.search.problem import ROUNDING, Problem
+from slicewise.search.problem import Problem
+from slicewise.units import ROUNDING
 
 _PASSES = 6
 

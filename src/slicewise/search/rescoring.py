@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from slicewise.cost.model import CostModel
 from slicewise.partition.layout import Slicing
-from slicewise.search.problem import ROUNDING
-from slicewise.simulate.events import simulate
+from slicewise.simulate.step import simulate_step
+from slicewise.units import ROUNDING
 
 _PARTS = 6  # taken over from one plan, those that change most layers first
 OPTIMUM = "the additive optimum"
@@ -33,14 +33,14 @@ def rescored(
 ) -> Rescored:
     """`others` by name, as far as they are `allowed`: pinned layers as they must be, and within memory."""
     plans = {OPTIMUM: optimum, **{name: plan for name, plan in others.items() if allowed(plan)}}
-    seconds = {name: simulate(model, plan).seconds for name, plan in plans.items()}
+    seconds = {name: simulate_step(model, plan).seconds for name, plan in plans.items()}
     best = min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))
     now, now_s, parts_of, count = dict(plans[best]), seconds[best], [], len(plans)
     for name, plan in plans.items():
         for part in _parts(model, now, plan):
             mixed = now | {layer: plan[layer] for layer in part}
             count += 1
-            mixed_s = simulate(model, mixed).seconds
+            mixed_s = simulate_step(model, mixed).seconds
             if mixed_s < now_s * (1 - ROUNDING) and allowed(mixed):
                 now, now_s = mixed, mixed_s
                 parts_of.append(name)

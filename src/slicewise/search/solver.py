@@ -18,10 +18,11 @@ from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
 from slicewise.search.elimination import order
-from slicewise.search.problem import ROUNDING, Problem, edge_tables, tie_tables
+from slicewise.search.problem import Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
 from slicewise.search.solution import Solution
+from slicewise.units import ROUNDING
 
 _PROMISING = 128  # choices per layer for a first plan
 _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded

@@ -12,14 +12,14 @@ from typing import Protocol
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import Tuning
-from slicewise.cost.compute import PRODUCTS
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, UnknownName
 from slicewise.factors import divisors
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.plans import spelled
+from slicewise.plans.plan import spelled
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import STRATEGIES
@@ -139,7 +139,7 @@ class SlicewiseEngine:
 def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:
     """How most matrix products are sliced."""
     axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
-    products = Counter(slicings[layer.name] for layer in model.graph if layer.kind in PRODUCTS)
+    products = Counter(slicings[layer.name] for layer in model.graph if layer.kind.has(Trait.PRODUCT))
     return spelled(products.most_common(1)[0][0], axes) if products else ""
 
 

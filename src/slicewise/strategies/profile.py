@@ -13,18 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.compute import FREE, PRODUCTS, Shard, shards
+from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.stages import Cuts
 
 T = TypeVar("T")
-
-IN_PLACE = (Kind.NORM, Kind.ELEMENTWISE)  # the closed forms count no activations for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,15 @@ class Profile:
         return self._model.graph.layers
 
     @cached_property
-    def _shards(self) -> dict[int, tuple[int, Shard, Shard]]:
+    def _shards(self) -> dict[int, tuple[int, Share, Share]]:
         """Per kind of layer: where the first of it stands, its shard for one sample, and what each sample more adds."""
         model = self._model
         nothing = Choices.of([(None,) * len(model.cluster.mesh.axes)], model.cluster.mesh)
         two = self.graph.with_batch(2).layers
-        found: dict[int, tuple[int, Shard, Shard]] = {}
+        found: dict[int, tuple[int, Share, Share]] = {}
         for position, alike in enumerate(model.alike):
             if alike not in found:
-                one, more = shards(self.layers[position], nothing), shards(two[position], nothing)
+                one, more = shares(self.layers[position], nothing), shares(two[position], nothing)
                 found[alike] = position, one, _difference(more, one)
         return found
 
@@ -115,7 +114,7 @@ class Profile:
     def y(self) -> Floats:
         return self._items(lambda step: float(step.output[0]))
 
-    def _items(self, of: Callable[[Shard], float]) -> Floats:
+    def _items(self, of: Callable[[Share], float]) -> Floats:
         known = {alike: of(step) for alike, (_, _, step) in self._shards.items()}
         return np.array([known[alike] for alike in self._model.alike])
 
@@ -126,15 +125,16 @@ class Profile:
 
     @cached_property
     def products(self) -> NDArray[np.bool_]:
-        return np.array([layer.kind in PRODUCTS for layer in self.layers])
+        return np.array([layer.kind.has(Trait.PRODUCT) for layer in self.layers])
 
     @cached_property
     def kept(self) -> NDArray[np.bool_]:
         """Layers whose x and y the memory formula counts; with recompute only those of matrix products."""
-        skipped = (*FREE, *IN_PLACE)
         if self.training.recompute:
             return self.products
-        return np.array([layer.kind not in skipped for layer in self.layers])
+        return np.array(
+            [not layer.kind.has(Trait.FREE) and not layer.kind.has(Trait.IN_PLACE) for layer in self.layers]
+        )
 
     @cached_property
     def last_product(self) -> int:
@@ -218,17 +218,17 @@ def _mean_items(layer: Layer) -> float:
     return float(np.prod(layer.statistics_shape))
 
 
-def _difference(more: Shard, one: Shard) -> Shard:
+def _difference(more: Share, one: Share) -> Share:
     return _joined(more, one, lambda b, a: b - a)
 
 
-def _sized(one: Shard, step: Shard, samples: Ints) -> Shard:
+def _sized(one: Share, step: Share, samples: Ints) -> Share:
     """The shard of every number of samples: v(b) = v(1) + (b - 1) (v(2) - v(1))."""
     return _joined(one, step, lambda a, d: a + (samples - 1) * d)
 
 
-def _joined(left: Shard, right: Shard, of: Callable[[Ints, Ints], Ints]) -> Shard:
-    return Shard(
+def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Share:
+    return Share(
         inputs=tuple(map(of, left.inputs, right.inputs)),
         output=of(left.output, right.output),
         weights=tuple(map(of, left.weights, right.weights)),

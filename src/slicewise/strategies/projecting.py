@@ -17,10 +17,10 @@ from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_nam
 from slicewise.strategies.projection import Projection, memory_reason
 from slicewise.strategies.registry import STRATEGIES, check_strategies
 from slicewise.strategies.setting import Terms
+from slicewise.units import ROUNDING
 
 AS_FRAMEWORKS_DO = Training(batchnorm="local")
 LAYERWISE = "layerwise"
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,7 +155,7 @@ class ProjectionTable:
         return text.getvalue()
 
     def __str__(self) -> str:
-        from slicewise.report.oracle import oracle_text
+        from slicewise.strategies.showing import oracle_text
 
         return oracle_text(self)
 

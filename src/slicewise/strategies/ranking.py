@@ -1,9 +1,9 @@
 """Which strategy, why, and what limits it: in words, from the projections."""
 
 from slicewise.strategies.limits import Limit, last_paying, limits_of
-from slicewise.strategies.projecting import ROUNDING, ProjectionTable
+from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
-from slicewise.units import amount, seconds
+from slicewise.units import ROUNDING, amount, seconds
 
 THINNED = ("spatial", "filter", "channel", "data+filter", "data+spatial")  # compute is divided beyond samples
 NOTABLE = 0.005  # of the iteration: smaller differences are not told

@@ -19,7 +19,7 @@ from slicewise.graph.alignment import renamed
 from slicewise.graph.capture import capture
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.runtime.batches import Batch, loss_scale, rank_loss
 from slicewise.runtime.blueprint import bare, samples
 from slicewise.runtime.clock import backpropagate

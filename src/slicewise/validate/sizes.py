@@ -9,7 +9,7 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES
 from slicewise.errors import PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 from slicewise.units import amount
 
 SAMPLES_PER_RANK = 2

@@ -17,7 +17,7 @@ from benchmarks.optcnn.tables import cells
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.optcnn import OptCnnModel
 from slicewise.planning import predicted
-from slicewise.plans import spelled
+from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.planner import best_slicings

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.compute import AnalyticCompute, Shard, shards
+from slicewise.cost.compute import AnalyticCompute, Share, shares
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError
 from slicewise.graph.dims import Dim
@@ -18,8 +18,8 @@ from tests.property.strategies import layers, meshes
 PAIR = Mesh.of({"all": 2})
 
 
-def shard(layer: Layer, slicing: Slicing, mesh: Mesh) -> Shard:
-    return shards(layer, Choices.of([slicing], mesh))
+def shard(layer: Layer, slicing: Slicing, mesh: Mesh) -> Share:
+    return shares(layer, Choices.of([slicing], mesh))
 
 
 def forward_s(layer: Layer, cluster: Cluster, training: Training = Training()) -> float:  # noqa: B008 (frozen)
@@ -59,7 +59,7 @@ def test_uneven_parts_count_as_the_largest() -> None:
 def test_many_slicings_are_one_array() -> None:
     net = Net()
     layer = net[net.linear(net.input(8, 4), 6)]
-    part = shards(layer, Choices.of([(None,), (Dim.N,), (Dim.F,), (Dim.C,)], PAIR))
+    part = shares(layer, Choices.of([(None,), (Dim.N,), (Dim.F,), (Dim.C,)], PAIR))
     assert part.rows.tolist() == [8, 4, 8, 8]
     assert part.columns.tolist() == [6, 6, 3, 6]
     assert part.reduction.tolist() == [4, 4, 4, 2]

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from slicewise.cost.compute import shards
+from slicewise.cost.compute import shares
 from slicewise.cost.model import CostModel
+from slicewise.cost.recost import recost_terms
 from slicewise.cost.training import Training
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing, statistics_axes
-from slicewise.validate.recost import recost_terms
 from tests.builders import DEVICE, Net, machine, residual_net
 
 ITEM_BYTES = 4
@@ -112,7 +113,7 @@ def test_a_norm_in_eval_mode_merges_nothing() -> None:
 
 def one_pass_s(model: CostModel, layer: Layer) -> float:
     """Backward for one operand of the whole layer."""
-    part = shards(layer, Choices.of([(None,)], model.cluster.mesh))
+    part = shares(layer, Choices.of([(None,)], model.cluster.mesh))
     return float(model.compute.backward_s(layer, part, 1)[0])
 
 

@@ -5,12 +5,13 @@ import pytest
 from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
-from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel, predicted
+from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.stages import Cuts
 from slicewise.planning import predicted as sliced_predicted
+from slicewise.simulate.pipeline import predicted_pipeline
 from tests.builders import machine, small_cnn
 
 
@@ -23,7 +24,7 @@ def pipeline(
 
 def test_the_keys_are_those_of_every_plan() -> None:
     graph, cluster = small_cnn(8), machine(2)
-    given = predicted(pipeline(graph, cluster, 2), [1], "gpipe")
+    given = predicted_pipeline(pipeline(graph, cluster, 2), [1], "gpipe")
     model = CostModel(graph, cluster)
     assert set(sliced_predicted(model, {layer.name: (None,) for layer in graph})) <= set(given)
     assert (given["halo_s"], given["reduce_s"], given["sync_s"], given["exposed_sync_s"]) == (0, 0, 0, 0)
@@ -35,7 +36,7 @@ def test_each_cut_carries_its_tensor_there_and_the_gradient_back(dtype: str, ite
     priced = pipeline(graph, load_cluster("dgx-a100").with_devices(4), 4, Training(dtype=dtype))
     positions = [3, 6, 12]
     sent = sum(prod(graph.layers[cut].shape) for cut in positions) * item_bytes
-    assert predicted(priced, positions, "1f1b")["bytes_moved"] == 2 * sent + 3 * LOSS_BYTES
+    assert predicted_pipeline(priced, positions, "1f1b")["bytes_moved"] == 2 * sent + 3 * LOSS_BYTES
 
 
 def test_stages_together_compute_the_whole_network() -> None:
@@ -60,7 +61,7 @@ def test_neighbours_pay_for_the_tier_between_them() -> None:
 def test_1f1b_keeps_less_than_gpipe_and_moves_the_same() -> None:
     graph = load_graph("vgg16").with_batch(64)
     priced = pipeline(graph, load_cluster("p100-4x4").with_devices(4), 16)
-    gpipe, one_one = (predicted(priced, [10, 17, 24], schedule) for schedule in ("gpipe", "1f1b"))
+    gpipe, one_one = (predicted_pipeline(priced, [10, 17, 24], schedule) for schedule in ("gpipe", "1f1b"))
     assert one_one["peak_memory_bytes"] < gpipe["peak_memory_bytes"] / 2
     assert one_one["bytes_moved"] == gpipe["bytes_moved"]
 
@@ -87,6 +88,6 @@ def test_a_received_tensor_that_a_layer_keeps_is_counted_once() -> None:
 def test_more_micro_batches_fill_the_bubble() -> None:
     graph = load_graph("vgg16").with_batch(64)
     cluster = load_cluster("p100-4x4").with_devices(4)
-    few, many = (predicted(pipeline(graph, cluster, count), [10, 17, 24], "gpipe") for count in (2, 16))
+    few, many = (predicted_pipeline(pipeline(graph, cluster, count), [10, 17, 24], "gpipe") for count in (2, 16))
     assert many["bubble_s"] / many["iteration_s"] < few["bubble_s"] / few["iteration_s"]
     assert many["iteration_s"] < few["iteration_s"]

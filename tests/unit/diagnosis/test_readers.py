@@ -11,7 +11,8 @@ import pytest
 from slicewise.diagnosis.readers import iteration_csv, perfetto, run_json, torch_profiler
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.errors import RequestError
-from slicewise.report.perfetto import Event, trace_document
+from slicewise.timelines.chrome import trace_document
+from slicewise.timelines.event import Event
 
 
 def written(folder: Path, name: str, content: str | dict[str, Any]) -> Path:

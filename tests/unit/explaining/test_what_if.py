@@ -11,7 +11,7 @@ from slicewise.explaining.differences import compare
 from slicewise.explaining.what_if import Job, what_if
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, plan
-from slicewise.plans import Plan
+from slicewise.plans.plan import Plan
 
 
 @pytest.fixture(scope="module")

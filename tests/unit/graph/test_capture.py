@@ -12,7 +12,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.errors import GraphError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO, AlexNet, UNet3d

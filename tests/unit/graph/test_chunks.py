@@ -7,7 +7,8 @@ import pytest
 from slicewise.errors import PlanError
 from slicewise.graph.chunks import cut, with_exact_statistics, with_local_statistics
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from tests.builders import Net
 

@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from slicewise.graph.capture import capture
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.search.elimination import order
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.sources import load_graph, shipped_names
 from slicewise.graph.zoo import ZOO, DenseNet, InceptionV3, ResNet, TextCNN
 

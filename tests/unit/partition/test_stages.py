@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from slicewise.errors import InfeasibleError, PlanError
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.stages import Cuts, held_names

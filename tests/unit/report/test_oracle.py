@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from slicewise.cli.oracle import counts, per_device, split
-from slicewise.report.oracle import hours
+from slicewise.strategies.showing import hours
 
 
 def test_dots_go_on_with_the_last_factor() -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from slicewise.planning import baseline_plan, plan
-from slicewise.report.perfetto import LANES, trace_document
 from slicewise.report.timelines import predicted_events
+from slicewise.timelines.chrome import trace_document
+from slicewise.timelines.event import LANES
 from tests.builders import machine, residual_net, small_cnn
 
 

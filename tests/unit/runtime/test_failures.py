@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from slicewise.runtime.failures import FAILURE_FILE, described, report_failure
+from slicewise.runtime.environment import FAILURE_FILE
+from slicewise.runtime.failures import described, report_failure
 
 
 def test_a_launched_rank_leaves_its_reason_to_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

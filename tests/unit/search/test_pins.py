@@ -3,12 +3,12 @@ import pytest
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
-from slicewise.plans import degrees
+from slicewise.plans.plan import degrees
 from slicewise.search.candidates import candidates
 from slicewise.search.pins import Pin, Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
@@ -82,7 +82,7 @@ def test_whole_fixes_and_forbids_what_slices_nothing() -> None:
 def test_pins_leave_what_ranks_feed_and_get_alone() -> None:
     chosen = pinned(small_cnn(8), fix=("*=N2",))
     for layer in small_cnn(8):
-        expected = 4 if layer.kind in (Kind.INPUT, Kind.OUTPUT) else 2
+        expected = 4 if layer.kind.has(Trait.EDGE) else 2
         assert degrees(chosen[layer.name], CLUSTER.mesh.sizes)["N"] == expected
 
 

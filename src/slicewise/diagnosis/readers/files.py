@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from slicewise.diagnosis.readers import iteration_csv, perfetto, run_json, torch_profiler
-from slicewise.diagnosis.readers.trace import read_trace
 from slicewise.diagnosis.record import Record, joined
 from slicewise.errors import RequestError
 from slicewise.formats.files import parse_json, read_text
 from slicewise.formats.schema import LONGEST_S, SHORTEST_S
+from slicewise.timelines.chrome_file import read_trace
 
 
 def read_files(paths: Sequence[Path]) -> Record:

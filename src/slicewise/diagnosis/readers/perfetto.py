@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slicewise.diagnosis.readers.trace import Event
 from slicewise.diagnosis.record import FileKind, Floats, Record
 from slicewise.errors import RequestError
 from slicewise.formats.words import shown
-from slicewise.report.perfetto import LANES
+from slicewise.timelines.chrome_file import ChromeEvent
+from slicewise.timelines.event import MOVING
 
 KIND = FileKind(
     name="timeline of `slicewise run --trace`",
@@ -27,15 +27,14 @@ KIND = FileKind(
     ),
 )
 _STEP = re.compile(r"step ([0-9]{1,15})")
-_MOVING = LANES[2:]
 _Span = tuple[float, float, str, str]  # start, length, term, layer
 
 
-def reads(spans: Sequence[Event]) -> bool:
+def reads(spans: Sequence[ChromeEvent]) -> bool:
     return any(span.cat == "step" and _STEP.fullmatch(span.name) for span in spans)
 
 
-def read(events: Sequence[Event], name: str) -> Record:
+def read(events: Sequence[ChromeEvent], name: str) -> Record:
     bounds: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)  # rank -> step -> from, to
     spans: dict[int, list[_Span]] = defaultdict(list)
     for event in events:
@@ -46,7 +45,7 @@ def read(events: Sequence[Event], name: str) -> Record:
             bounds[rank][int(numbered[1])] = (start, start + length)
         elif event.name == "wait for data":
             spans[rank].append((start, length, "data", ""))
-        elif event.name == "wait for gradients" or lane in _MOVING[:-1]:
+        elif event.name == "wait for gradients" or lane in MOVING[:-1]:
             spans[rank].append((start, length, _term(event, name), str(said.get("layer", event.name))))
         elif said.get("term") == "update":
             spans[rank].append((start, length, "update", ""))
@@ -59,16 +58,16 @@ def read(events: Sequence[Event], name: str) -> Record:
     return Record(kind=KIND, files=(name,), steps=tuple(steps), ranks=tuple(ranks), seconds=_terms(tables, step_s))
 
 
-def _rank(event: Event, name: str) -> int:
+def _rank(event: ChromeEvent, name: str) -> int:
     if not isinstance(event.pid, int) or event.pid < 0:
         raise RequestError(f"{name}: pid of {shown(event.name)} is {shown(event.pid)}; must be the number of a rank")
     return event.pid
 
 
-def _term(event: Event, name: str) -> str:
+def _term(event: ChromeEvent, name: str) -> str:
     term = (event.args or {}).get("term", event.cat)
-    if term not in _MOVING:
-        raise RequestError(f"{name}: term of {shown(event.name)} is {shown(term)}; must be one of {', '.join(_MOVING)}")
+    if term not in MOVING:
+        raise RequestError(f"{name}: term of {shown(event.name)} is {shown(term)}; must be one of {', '.join(MOVING)}")
     return str(term)
 
 
@@ -92,7 +91,7 @@ def _by_step(
 def _terms(tables: Sequence[list[dict[tuple[str, str, int], float]]], step_s: Floats) -> dict[str, Floats]:
     """A collective takes as long as for the rank that came last; what the others spend in it beyond that, they wait."""
     zeros = np.zeros_like(step_s)
-    terms = {term: zeros.copy() for term in ("data", "wait", *_MOVING, "update")}
+    terms = {term: zeros.copy() for term in ("data", "wait", *MOVING, "update")}
     for place in range(len(step_s)):
         here = [table[place] for table in tables]
         for key in dict.fromkeys(key for table in here for key in table):
@@ -102,5 +101,5 @@ def _terms(tables: Sequence[list[dict[tuple[str, str, int], float]]], step_s: Fl
             else:
                 terms[key[0]][place] += lengths.min()
                 terms["wait"][place] += lengths - lengths.min()
-    moving = sum((terms[term] for term in _MOVING), zeros)
+    moving = sum((terms[term] for term in MOVING), zeros)
     return {"step": step_s, "compute": step_s - moving - terms["wait"] - terms["update"], **terms}

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slicewise.diagnosis.readers.trace import Event, TraceFields
 from slicewise.diagnosis.record import FileKind, Record, separated
 from slicewise.errors import RequestError
+from slicewise.timelines.chrome_file import ChromeEvent, TraceFields
 
 KIND = FileKind(
     name="torch.profiler trace",
@@ -37,11 +37,11 @@ _GAP_US = 50.0  # between two operators: Python, not waiting
 _Intervals = list[tuple[float, float]]
 
 
-def reads(spans: Sequence[Event]) -> bool:
+def reads(spans: Sequence[ChromeEvent]) -> bool:
     return any(_is_step(span) for span in spans)
 
 
-def _is_step(event: Event) -> bool:
+def _is_step(event: ChromeEvent) -> bool:
     return event.cat == "user_annotation" and _STEP.fullmatch(event.name) is not None
 
 
@@ -53,7 +53,7 @@ def read(trace: TraceFields, name: str) -> Record:
     devices = sorted({str(event.pid) for event in events if event.cat == "kernel"})
     if len(owners) > 1 and devices and len(devices) != len(owners):
         raise RequestError(f"{name}: {len(owners)} ranks and {len(devices)} devices; give one trace per rank")
-    processes: list[list[Event]] = [[] for _ in owners]
+    processes: list[list[ChromeEvent]] = [[] for _ in owners]
     for event in events:
         pids = devices if event.cat == "kernel" else owners
         if len(owners) == 1:
@@ -96,7 +96,7 @@ def with_waits(record: Record) -> Record:
 class _Process:
     """One rank's events."""
 
-    def __init__(self, events: Sequence[Event], on_device: bool) -> None:
+    def __init__(self, events: Sequence[ChromeEvent], on_device: bool) -> None:
         self.steps: dict[int, tuple[float, float]] = {}
         threads = set()
         for event in events:
@@ -132,7 +132,7 @@ class _Process:
         return {term: value / 1e6 for term, value in in_us.items()}
 
 
-def _interval(event: Event) -> tuple[float, float]:
+def _interval(event: ChromeEvent) -> tuple[float, float]:
     return event.start_us, event.start_us + event.dur
 
 

@@ -1,7 +1,7 @@
 """Pads and crops: output position o reads input position o * step + start, a window of one."""
 
 from slicewise.graph.dims import WHOLE, Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, rule, without
 from slicewise.graph.window import Window
 

@@ -1,7 +1,7 @@
 """Losses inside a model: a sum over what a device has, and for a mean a count of it, both left in parts."""
 
 from slicewise.graph.dims import WHOLE, space_letters
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, rule
 from slicewise.graph.rules.pointwise import agreed
 

@@ -1,7 +1,7 @@
 """Norms, and what their statistics span."""
 
 from slicewise.graph.dims import WHOLE, space_letters
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, batched, rule, without
 
 

@@ -1,7 +1,7 @@
 """Element-wise operators, with broadcasting; and those that mix one dim and leave the others alone."""
 
 from slicewise.graph.dims import ONE, WHOLE
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, Source, once_each, rule, without
 
 _ACTIVATIONS = """

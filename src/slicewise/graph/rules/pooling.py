@@ -1,7 +1,7 @@
 """Pooling: windows without weights. Pooling down to one position is a reduction (see reductions.py)."""
 
 from slicewise.graph.dims import WHOLE, Dim, space_letters
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, at, batched, rule
 from slicewise.graph.rules.reductions import reduction
 from slicewise.graph.window import Window

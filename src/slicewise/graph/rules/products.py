@@ -1,7 +1,7 @@
 """Convolutions and linear layers. Weight and bias may be parameters, buffers, or computed by other layers."""
 
 from slicewise.graph.dims import WHOLE, Dim, space_letters
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, at, batched, rule
 from slicewise.graph.window import Window
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from slicewise.graph.dims import WHOLE
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, Shape, rule, without
 
 

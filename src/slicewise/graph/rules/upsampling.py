@@ -1,7 +1,7 @@
 """Larger space: by a whole number, every input position writes to a window of the output, as in a transposed conv."""
 
 from slicewise.graph.dims import WHOLE, Dim, space_letters
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, batched, rule
 from slicewise.graph.window import Window
 

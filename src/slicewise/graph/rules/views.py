@@ -3,7 +3,7 @@
 from math import prod
 
 from slicewise.graph.dims import WHOLE, Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, Shape, once_each, rule
 
 VIEWS = ("flatten", "view", "reshape", "unflatten", "squeeze", "unsqueeze", "_unsafe_view")

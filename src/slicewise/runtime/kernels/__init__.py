@@ -1,6 +1,7 @@
 """What one rank computes for each layer: the model's own operators on its part, with the slicing's corrections."""
 
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.calls import Context, Kernel, Pass, plain
 from slicewise.runtime.kernels.framing import crop, pad, upsample

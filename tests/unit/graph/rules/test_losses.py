@@ -1,6 +1,6 @@
 import pytest
 
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from tests.unit.graph.rules.calls import known, meaning, spelled, tensor
 
 NONE, MEAN, SUM = 0, 1, 2

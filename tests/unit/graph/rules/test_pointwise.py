@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Operand
 from slicewise.graph.rules import RULES
 from tests.unit.graph.rules.calls import known, meaning, spelled, tensor, weight

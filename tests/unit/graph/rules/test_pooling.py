@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Found
 from slicewise.graph.window import Window
 from tests.unit.graph.rules.calls import known, meaning, spelled, tensor

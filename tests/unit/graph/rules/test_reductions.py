@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from tests.unit.graph.rules.calls import known, meaning, spelled, tensor
 
 PLANE = {"self": tensor("NFHW", 2, 4, 8, 9)}

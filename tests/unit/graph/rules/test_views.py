@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from slicewise.graph.layer import Kind
+from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME
 from slicewise.graph.rules.views import regrouped
 from tests.unit.graph.rules.calls import known, meaning, spelled, tensor

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from slicewise.errors import GraphError
-from slicewise.graph.layer import Kind, Layer
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
 from slicewise.runtime.kernels.operators import TORCH_LIBRARIES, constant, operator
 
 _ALL_NAMES = (

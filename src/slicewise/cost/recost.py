@@ -1,0 +1,319 @@
+"""A plan's seconds a second time, written from docs/cost.md alone.
+
+The planner prices thousands of slicings at once, in arrays of bit masks. This prices one plan, layer by layer, in plain
+tuples and loops, and shares no code with it: a plan is right where two ways lead to one number.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise, product
+from math import prod
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.training import PLAIN, Training
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Layer
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.window import Window
+from slicewise.partition.layout import Slicing
+
+Axes = tuple[int, ...]  # in mesh order
+Layout = tuple[tuple[Axes, ...], frozenset[int]]  # the axes that shard each dim; the axes along which it is Partial
+
+_FREE = {Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP}
+_PRODUCTS = {Kind.CONV, Kind.LINEAR}
+
+
+def recost(graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN) -> float:
+    """`additive_s` of a plan for `graph`, which has the plan's batch and way to normalise."""
+    return sum(recost_terms(graph, cluster, slicings, training).values())
+
+
+def recost_terms(
+    graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN
+) -> dict[str, float]:
+    """The same by term, under the names of docs/cost.md."""
+    page = _Page(graph, cluster, training)
+    totals = dict.fromkeys(("forward_s", "backward_s", "update_s", "halo_s", "reduce_s", "sync_s", "transfer_s"), 0.0)
+    for layer in graph:
+        for term, seconds in page.layer_terms(layer, slicings[layer.name]).items():
+            totals[term] += seconds
+        for slot, source in enumerate(layer.inputs):
+            totals["transfer_s"] += page.edge_s(layer, slot, slicings[source], slicings[layer.name])
+    return totals
+
+
+class _Page:
+    """The page's formulas for one network on one machine."""
+
+    def __init__(self, graph: LayerGraph, cluster: Cluster, training: Training) -> None:
+        self.graph, self.device, self.training = graph, cluster.device, training
+        self.item_bytes = 2 if training.dtype in ("bf16", "fp16") else 4
+        self.sizes = [axis.size for axis in cluster.mesh.axes]
+        self.tier_of = [axis.tier for axis in cluster.mesh.axes]
+        self.tiers = range(len(cluster.tiers))
+        devices = prod(tier.size for tier in cluster.tiers)
+        self.slowdown = max(1.0, devices / cluster.cores) if cluster.cores else 1.0
+        self.alpha: dict[tuple[str, int], float] = {}
+        self.beta: dict[tuple[str, int], float] = {}
+        for number, tier in enumerate(cluster.tiers):
+            below = prod(inner.size for inner in cluster.tiers[number + 1 :])
+            for collective in ("all_gather", "all_reduce", "all_to_all"):
+                link = tier.collectives.get(collective, tier)
+                self.alpha[collective, number] = link.latency_s
+                self.beta[collective, number] = link.bytes_per_s * min(1.0, tier.ports / below)
+        self.all_to_all_s_per_byte = [1 / self.beta["all_to_all", tier] for tier in self.tiers]
+        # layers and edges repeat: each of these is worked out once per argument
+        self.change_s = cache(self._change_s)
+        self.slowest_part = cache(self._slowest_part)
+        self.latency_s = cache(self._latency_s)
+
+    # Parts and layouts
+
+    def devices_along(self, axes: Iterable[int]) -> int:
+        return prod(self.sizes[axis] for axis in axes)
+
+    def part(self, extent: int, axes: Axes) -> int:
+        return -(-extent // self.devices_along(axes))
+
+    def items(self, dims: str, shape: tuple[int, ...], slicing: Slicing) -> int:
+        return prod(self.part(extent, axes) for extent, axes in zip(shape, sharding(dims, slicing), strict=True))
+
+    def returns_gradient(self, layer: Layer, slot: int) -> bool:
+        return layer.name in self.graph.gradients and layer.inputs[slot] in self.graph.gradients
+
+    # Terms of one layer
+
+    def layer_terms(self, layer: Layer, slicing: Slicing) -> dict[str, float]:
+        gets_gradient = layer.name in self.graph.gradients
+        halo_s = self.halo_s(layer, slicing) if layer.windows else 0.0
+        return {
+            "forward_s": self.pass_s(layer, slicing, ""),
+            "backward_s": self.backward_s(layer, slicing) if gets_gradient else 0.0,
+            "update_s": self.update_s(layer, slicing),
+            "halo_s": halo_s * 2 if halo_s and self.returns_gradient(layer, 0) else halo_s,
+            "reduce_s": self.reduce_s(layer, slicing, gets_gradient),
+            "sync_s": self.sync_s(layer, slicing),
+        }
+
+    def pass_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
+        if layer.kind in _FREE:
+            return 0.0
+        tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
+        activations = sum(self.items(dims, shape, slicing) for dims, shape in tensors)
+        weights = sum(self.items(weight.dims, weight.shape, slicing) for weight in layer.weights)
+        seconds = (activations * self.item_bytes + weights * 4) / self.device.memory_bytes_per_s
+        if layer.kind in _PRODUCTS:
+            seconds = max(seconds, self.product_s(layer, slicing, direction))
+        return (seconds + self.device.kernel_s) * self.slowdown
+
+    def product_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
+        transposed = any(window.transposed for window in layer.windows.values())
+        dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
+        rows = prod(
+            self.part(extent, axes)
+            for letter, extent, axes in zip(dims, shape, sharding(dims, slicing), strict=True)
+            if letter not in "FC"
+        )
+        dims, shape = layer.factor
+        all_filters = shape[dims.index("F")]
+        filters = self.items("F", (all_filters,), slicing)
+        groups = max(1, layer.groups * filters // all_filters)
+        columns = max(1, filters // groups)
+        reduction = self.items(dims, shape, slicing) // filters
+        family = "conv3d" if len(layer.windows) == 3 and "conv3d" in self.device.efficiency else layer.kind.value
+        peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
+        rate = peak * self.device.efficiency[family + direction]
+        for size, half in zip((rows, columns, reduction), self.device.half_size, strict=True):
+            rate *= size / (size + half)
+        return 2 * rows * columns * reduction * groups / rate
+
+    def backward_s(self, layer: Layer, slicing: Slicing) -> float:
+        if layer.kind in _PRODUCTS:
+            wanted = [self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))]
+            of_the_factor = any(wanted[1:]) or any(weight.trained for weight in layer.weights)
+            return (wanted[0] + of_the_factor) * self.pass_s(layer, slicing, "_backward")
+        again = self.pass_s(layer, slicing, "") if self.training.recompute else 0.0
+        return self.pass_s(layer, slicing, "_backward") + again
+
+    def update_s(self, layer: Layer, slicing: Slicing) -> float:
+        items = self.updated_items(layer, slicing)
+        state = {"sgd": 0, "momentum": 1, "adam": 2}[self.training.optimizer]
+        seconds = (3 + 2 * state) * 4 * items / self.device.memory_bytes_per_s + self.device.kernel_s
+        return seconds * self.slowdown if items else 0.0
+
+    def updated_items(self, layer: Layer, slicing: Slicing) -> int:
+        """Trained weights, each at the first layer that reads it."""
+        return sum(
+            self.items(weight.dims, weight.shape, slicing)
+            for weight in layer.weights
+            if weight.trained and not weight.again
+        )
+
+    def sync_s(self, layer: Layer, slicing: Slicing) -> float:
+        letters = {letter for weight in layer.weights for letter in weight.dims}
+        axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim not in letters)
+        items = self.updated_items(layer, slicing)
+        return self.all_reduce_s(axes, 4 * items) if items else 0.0
+
+    def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
+        at_rest = layer.options.get("arguments", {}).get("training") is False
+        spanned = "" if at_rest else layer.options.get("statistics", "")
+        axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim in spanned)
+        if not axes:
+            return 0.0
+        values = 1
+        for letter, extent, sharded in zip(layer.dims, layer.shape, sharding(layer.dims, slicing), strict=True):
+            if letter in spanned:
+                continue
+            if letter == "N" and "ranks" in layer.options:
+                extent = -(-extent // -(-extent // layer.options["ranks"]))  # chunks of ceil(batch / ranks) samples
+            values *= self.part(layer.groups if letter == "F" and layer.groups > 1 else extent, sharded)
+        seconds = self.all_gather_s(axes, self.devices_along(axes) * 2 * values * 4)
+        return seconds + self.all_reduce_s(axes, 2 * values * 4) if gets_gradient else seconds
+
+    # Links
+
+    def members(self, axes: Iterable[int]) -> list[int]:
+        """s_t for every tier."""
+        counts = [1 for _ in self.tiers]
+        for axis in axes:
+            counts[self.tier_of[axis]] *= self.sizes[axis]
+        return counts
+
+    def all_gather_s(self, axes: Iterable[int], message_bytes: float, collective: str = "all_gather") -> float:
+        s = self.members(axes)
+        return sum(
+            (s[t] - 1) * self.alpha[collective, t] + (s[t] - 1) / prod(s[t:]) * message_bytes / self.beta[collective, t]
+            for t in self.tiers
+        )
+
+    def all_reduce_s(self, axes: Iterable[int], message_bytes: float) -> float:
+        return 2 * self.all_gather_s(axes, message_bytes, "all_reduce")
+
+    def _latency_s(self, axes: frozenset[int]) -> float:
+        s = self.members(axes)
+        return sum((s[t] - 1) * prod(s[t + 1 :]) * self.alpha["all_to_all", t] for t in self.tiers)
+
+    def received_s(self, held: Sequence[int]) -> float:
+        """held[0] is needed; held[1 + t] is what the ranks sharing tiers 0..t have of it. Of one byte per item."""
+        seconds = 0.0
+        for tier, (outside, inside) in enumerate(pairwise(held)):
+            seconds += (outside - inside) * self.all_to_all_s_per_byte[tier]
+        return seconds
+
+    def all_to_all_s(self, axes: Iterable[int], held: Sequence[int]) -> float:
+        return self.latency_s(frozenset(axes)) + self.received_s(held) * self.item_bytes
+
+    # Layout changes
+
+    def edge_s(self, layer: Layer, slot: int, before: Slicing, after: Slicing) -> float:
+        producer = self.graph[layer.inputs[slot]]
+        shape, dims, wanted_dims = producer.shape, producer.dims, layer.input_dims[slot]
+        fork = producer.kind is Kind.FORK
+        given, wanted = layout(dims, before, partial=not fork), layout(wanted_dims, after, partial=False)
+        seconds = self.change_s(shape, given, wanted)
+        if self.returns_gradient(layer, slot):
+            returned, awaited = layout(wanted_dims, after, partial=True), layout(dims, before, partial=fork)
+            seconds += self.change_s(shape, returned, awaited)
+        return seconds
+
+    def _change_s(self, shape: tuple[int, ...], source: Layout, target: Layout) -> float:
+        (before, partial), (after, still_partial) = source, target
+        sharded = {axis for axes in after for axis in axes}
+        summed, reduced = partial & sharded, partial - sharded - still_partial
+        needed = prod(self.part(extent, axes) for extent, axes in zip(shape, after, strict=True))
+        changed = [dim for dim in range(len(shape)) if before[dim] != after[dim]]
+        holds = not summed and all(starts(before[dim], after[dim]) for dim in changed)
+        seconds = 0.0
+        if reduced:
+            held = prod(self.part(extent, axes) for extent, axes in zip(shape, before, strict=True))
+            seconds += self.all_reduce_s(reduced, (needed if holds else held) * self.item_bytes)
+        if holds:
+            return seconds
+        if not summed and len(changed) == 1 and self.gathers(shape[changed[0]], before[changed[0]], after[changed[0]]):
+            gathered = set(before[changed[0]]) - sharded
+            return seconds + self.all_gather_s(gathered, needed * self.item_bytes)
+        held_inside = [needed * self.devices_along(summed)]
+        for tier in self.tiers:
+            inside = self.devices_along(axis for axis in summed if self.tier_of[axis] > tier)
+            for extent, axes, wanted in zip(shape, before, after, strict=True):
+                inside *= self.common(extent, tuple(axis for axis in axes if self.tier_of[axis] <= tier), wanted)
+            held_inside.append(inside)
+        crossed = summed | {axis for dim in changed for axis in before[dim]}
+        return seconds + self.all_to_all_s(crossed, held_inside)
+
+    def gathers(self, extent: int, before: Axes, after: Axes) -> bool:
+        return starts(after, before) and extent % self.devices_along(before) == 0
+
+    def common(self, extent: int, one: Axes, other: Axes) -> int:
+        if not starts(one, other) and not starts(other, one):
+            return 0
+        return min(self.part(extent, one), self.part(extent, other))
+
+    # Halos
+
+    def halo_s(self, layer: Layer, slicing: Slicing) -> float:
+        """One exchange."""
+        dims, shape = layer.input_dims[0], layer.input_shapes[0]
+        held = [1] * (len(self.tiers) + 1)
+        crossed: set[int] = set()
+        for letter, extent, axes in zip(dims, shape, sharding(dims, slicing), strict=True):
+            lengths = (self.part(extent, axes),) * len(held)
+            window = next((window for dim, window in layer.windows.items() if dim == letter), None)
+            if window is not None and axes:
+                output_extent = layer.shape[layer.dims.index(letter)]
+                lengths, lacking = self.slowest_part(window, extent, output_extent, axes)
+                crossed.update(axes if lacking else ())
+            held = [items * length for items, length in zip(held, lengths, strict=True)]
+        return self.all_to_all_s(crossed, held) if crossed else 0.0
+
+    def _slowest_part(
+        self, window: Window, extent: int, output_extent: int, axes: Axes
+    ) -> tuple[tuple[int, ...], bool]:
+        """The lengths of the part that stands for a dim, and whether any part reads what it does not own."""
+        candidates: list[tuple[float, int, int, tuple[int, ...]]] = []
+        lacking = False
+        for place in product(*(range(self.sizes[axis]) for axis in axes)):
+            low, high = reads(window, *self.chunk(output_extent, axes, place))
+            low, high = min(max(low, 0), extent), min(max(high, 0), extent)
+            lengths = [high - low]
+            for tier in self.tiers:
+                outer = tuple(axis for axis in axes if self.tier_of[axis] <= tier)
+                start, stop = self.chunk(extent, outer, place)
+                lengths.append(max(min(high, stop) - max(low, start), 0))
+            candidates.append((self.received_s(lengths), lengths[0], len(candidates), tuple(lengths)))
+            lacking |= lengths[0] > lengths[-1]
+        return max(candidates)[-1], lacking
+
+    def chunk(self, extent: int, axes: Axes, place: tuple[int, ...]) -> tuple[int, int]:
+        """Chunks of chunks, along the first axes of a place."""
+        start, stop = 0, extent
+        for axis, position in zip(axes, place, strict=False):
+            length = -(-(stop - start) // self.sizes[axis])
+            start = min(start + position * length, stop)
+            stop = min(start + length, stop)
+        return start, stop
+
+
+def sharding(dims: str, slicing: Slicing) -> tuple[Axes, ...]:
+    """Per tensor dim, the axes that slice it."""
+    return tuple(tuple(axis for axis, dim in enumerate(slicing) if dim == letter) for letter in dims)
+
+
+def layout(dims: str, slicing: Slicing, *, partial: bool) -> Layout:
+    absent = [axis for axis, dim in enumerate(slicing) if dim is not None and dim not in dims]
+    return sharding(dims, slicing), frozenset(absent if partial else ())
+
+
+def starts(one: Axes, other: Axes) -> bool:
+    return other[: len(one)] == one
+
+
+def reads(window: Window, start: int, stop: int) -> tuple[int, int]:
+    """The input positions that outputs [start, stop) read, borders apart."""
+    reach = window.dilation * (window.kernel - 1) + 1
+    if window.transposed:
+        first = -((reach - 1 - window.padding - start) // window.stride)
+        return first, (stop - 1 + window.padding) // window.stride + 1
+    return start * window.stride - window.padding, (stop - 1) * window.stride - window.padding + reach

@@ -1,0 +1,68 @@
+"""The kinds of layers, and what is true of each: everything that is decided by kind is decided here.
+
+The independent evaluator (cost/recost.py) has a list of its own, so that a wrong entry here is seen.
+"""
+
+from enum import Flag, StrEnum, auto
+
+
+class Trait(Flag):
+    EDGE = auto()  # where samples come in or results go out: only the contract with the training loop slices it
+    PRODUCT = auto()  # a matrix product of its input with a factor
+    FREE = auto()  # nothing is computed or copied
+    KEEPS_INPUT = auto()  # backward reads what it read, as it read it: gathered, if that is what its slicing wants
+    IN_PLACE = auto()  # the closed forms count no activations for it
+    WINDOWED = auto()  # each output position reads a window of input positions
+    REARRANGES = auto()  # the same items under other dims
+    REGROUPS = auto()  # merges dims or splits them, so parts must be even
+    ALIASES = auto()  # its output may lie in the memory of what it reads: not to be written in place
+    LONE = auto()  # reads exactly one layer
+    COPIES = auto()  # writes what it reads, unchanged
+
+
+class Kind(StrEnum):
+    INPUT = "input"
+    OUTPUT = "output"
+    CONV = "conv"
+    LINEAR = "linear"
+    POOL = "pool"
+    NORM = "norm"
+    ELEMENTWISE = "elementwise"
+    REDUCE = "reduce"  # a sum or mean over some dims: sliced along them it leaves summands
+    LOSS = "loss"  # a number from outputs and targets
+    UPSAMPLE = "upsample"
+    CONCAT = "concat"
+    PAD = "pad"  # borders of one value around the input
+    CROP = "crop"  # some positions of the input: slices, chunks, every second row
+    FLATTEN = "flatten"
+    VIEW = "view"  # the same items under other dims: reshaped, permuted, squeezed
+    FORK = "fork"  # one tensor, several consumers: moved once, gradients summed before they move back
+    DERIVED = "derived"  # made of weights and numbers alone: no sample passes through, every device repeats it
+    OPAQUE = "opaque"  # an operator nobody taught us: replicated
+
+    def has(self, trait: Trait) -> bool:
+        """`Kind.CONV.has(Trait.PRODUCT)`."""
+        return trait in _TRAITS[self]
+
+
+_T = Trait
+_TRAITS = {
+    Kind.INPUT: _T.EDGE | _T.FREE | _T.ALIASES,
+    Kind.OUTPUT: _T.EDGE | _T.FREE | _T.LONE | _T.COPIES,
+    Kind.CONV: _T.PRODUCT | _T.KEEPS_INPUT | _T.WINDOWED,
+    Kind.LINEAR: _T.PRODUCT | _T.KEEPS_INPUT,
+    Kind.POOL: _T.KEEPS_INPUT | _T.WINDOWED | _T.LONE,
+    Kind.NORM: _T.KEEPS_INPUT | _T.IN_PLACE,
+    Kind.ELEMENTWISE: _T.IN_PLACE,
+    Kind.REDUCE: _T(0),
+    Kind.LOSS: _T(0),
+    Kind.UPSAMPLE: _T.WINDOWED | _T.REGROUPS | _T.LONE,
+    Kind.CONCAT: _T(0),
+    Kind.PAD: _T.WINDOWED | _T.ALIASES | _T.LONE,
+    Kind.CROP: _T.FREE | _T.WINDOWED | _T.ALIASES | _T.LONE,
+    Kind.FLATTEN: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE,
+    Kind.VIEW: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE,
+    Kind.FORK: _T.FREE | _T.LONE | _T.COPIES,
+    Kind.DERIVED: _T.ALIASES,
+    Kind.OPAQUE: _T.ALIASES,
+}

@@ -1,0 +1,290 @@
+"""The plan: a slicing per layer, what it was made for, and what it is predicted to cost. A readable JSON file.
+
+A pipeline plan slices no layer: its devices hold one stage of the network each.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from slicewise.cluster.cluster import Cluster, cluster_of, load_cluster
+from slicewise.cluster.mesh import Axis, Mesh
+from slicewise.cluster.writing import to_fields
+from slicewise.cost.stage import SCHEDULES
+from slicewise.cost.training import PLAIN, Training
+from slicewise.errors import PlanError, RequestError, UnknownName
+from slicewise.formats.checking import check_version, checked
+from slicewise.formats.files import parse_json, read_text
+from slicewise.graph.dims import Dim
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import stored_graph
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import check_legal, check_ties, contract
+from slicewise.partition.stages import Cuts
+from slicewise.plans.plan_file import PinFields, PlanV1Fields, PlanV2Fields
+from slicewise.saving import write_file
+
+SCHEMA_VERSION = 2
+READABLE = (1, 2)  # 1 named its network and its cluster, and did not carry them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """One stage per device, rank 0's first; the batch follows through them in micro-batches.
+
+    Of each stage only `last` is read back, the layer it ends with: a person may move a cut by naming another.
+    """
+
+    schedule: str
+    micro_batches: int
+    stages: tuple[Mapping[str, Any], ...]
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The layers behind which the network is cut."""
+        return tuple(str(stage["last"]) for stage in self.stages[:-1])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schedule": self.schedule,
+            "micro_batches": self.micro_batches,
+            "stages": [dict(stage) for stage in self.stages],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Stages":
+        if fields["schedule"] not in SCHEDULES:
+            raise UnknownName("schedule", str(fields["schedule"]), SCHEDULES)
+        return cls(schedule=fields["schedule"], micro_batches=fields["micro_batches"], stages=tuple(fields["stages"]))
+
+    def check(self, graph: LayerGraph, devices: int) -> tuple[int, ...]:
+        """The positions of the cuts in `graph`, whose batch is the plan's."""
+        if len(self.stages) != devices:
+            raise PlanError(f"the plan has {len(self.stages)} stages for {devices} devices; each device holds one")
+        if self.micro_batches < 1 or graph.batch % self.micro_batches:
+            raise PlanError(f"{graph.batch} samples do not divide into {self.micro_batches} micro-batches")
+        if self.schedule == "1f1b" and self.micro_batches < devices:
+            raise PlanError(
+                f"1f1b needs a micro-batch per stage, {devices} or more (got {self.micro_batches}); use gpipe"
+            )
+        end, last = str(self.stages[-1]["last"]), graph.layers[-1].name
+        if end != last:
+            raise PlanError(f"the last stage ends with {last}, not with {end}")
+        return Cuts(graph).positions(self.ends)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What `slicewise plan` returns and `slicewise run` executes.
+
+    A person may edit the slicings; `predicted` and the layers' costs then speak of the plan as it was, and
+    `slicewise explain` costs it as it is.
+    """
+
+    model: str
+    cluster: str
+    devices: int
+    batch: int
+    training: Training = PLAIN
+    cost_model: str = "analytic"
+    input_shape: tuple[int, ...] | None = None  # of one sample
+    slicings: Mapping[str, Slicing]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    predicted: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    axes: Mapping[str, int] = field(default_factory=dict)
+    pipeline: Stages | None = None
+    graph: LayerGraph | None = None  # the network it is for
+    machine: Cluster | None = None  # the devices it is for, with the figures it was priced by
+
+    def network(self) -> LayerGraph:
+        """The network it is for. No code of the model runs: a file of version 1 must name a shipped or saved graph."""
+        return self.graph or stored_graph(self.model, self.input_shape)
+
+    def hardware(self) -> Cluster:
+        """The cluster it is for, as described when the plan was made."""
+        return self.machine or load_cluster(self.cluster).with_devices(self.devices)
+
+    def to_dict(self) -> dict[str, Any]:
+        names = list(self.axes)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "cluster": self.cluster,
+            "devices": self.devices,
+            "batch": self.batch,
+            **asdict(self.training),
+            "cost_model": self.cost_model,
+            "input": list(self.input_shape) if self.input_shape else None,
+            "mesh": dict(self.axes),
+            "predicted": dict(self.predicted),
+            "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
+            "certificate": dict(self.certificate),
+            **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
+            "layers": [
+                {
+                    "name": name,
+                    "kind": self.kinds.get(name, ""),
+                    "slicing": {axis: dim.value for axis, dim in zip(names, slicing, strict=True) if dim is not None},
+                    "degrees": degrees(slicing, tuple(self.axes.values())),
+                    "cost": dict(self.costs.get(name, {})),
+                }
+                for name, slicing in self.slicings.items()
+            ],
+            **({"machine": to_fields(self.machine)} if self.machine else {}),
+            **({"graph": self.graph.to_dict()} if self.graph else {}),
+        }
+
+    def to_json(self) -> str:
+        """The graph comes last, a line for each layer: what a person may edit stands before it."""
+        fields = self.to_dict()
+        fields.pop("graph", None)
+        text = json.dumps(fields, indent=1)
+        return f'{text[:-2]},\n "graph": {self.graph.to_json()}}}\n' if self.graph else f"{text}\n"
+
+    def save(self, path: Path) -> None:
+        write_file(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Plan":
+        path = Path(path)
+        if not path.exists():
+            raise PlanError(f"{path}: no such plan; `slicewise plan MODEL -o {path}` makes one")
+        return cls.from_dict(parse_json(read_text(path, PlanError, "a plan"), str(path), PlanError), str(path))
+
+    @classmethod
+    def from_dict(cls, document: Any, origin: str) -> "Plan":
+        if not isinstance(document, dict) or "layers" not in document or "mesh" not in document:
+            raise PlanError(f"{origin}: not a plan; `slicewise plan MODEL -o FILE` makes one")
+        version = check_version(document, origin, READABLE, PlanError)
+        fields = checked(PlanV1Fields if version == 1 else PlanV2Fields, document, origin, PlanError)
+        checked(PinFields, fields.certificate, f"{origin}: certificate", PlanError)
+        carried = fields if isinstance(fields, PlanV2Fields) else None
+        try:
+            plan = cls(
+                model=fields.model,
+                cluster=fields.cluster,
+                devices=fields.devices,
+                batch=fields.batch,
+                training=Training(**{item.name: getattr(fields, item.name) for item in dataclass_fields(Training)}),
+                cost_model=fields.cost_model,
+                input_shape=fields.input,
+                axes=fields.mesh,
+                slicings={layer.name: _slicing(layer.slicing, fields.mesh, layer.name) for layer in fields.layers},
+                kinds={layer.name: layer.kind for layer in fields.layers},
+                costs={layer.name: layer.cost for layer in fields.layers},
+                predicted=fields.predicted,
+                baselines=fields.baselines,
+                certificate=document.get("certificate", {}),
+                pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,
+                graph=LayerGraph.from_dict(carried.graph, "graph") if carried and carried.graph is not UNSET else None,
+                machine=cluster_of(carried.machine, "machine") if carried and carried.machine is not UNSET else None,
+            )
+            plan._check_counts([layer.name for layer in fields.layers])
+            plan._check_carried()
+        except RequestError as error:
+            raise PlanError(f"{origin}: {error}") from error
+        return plan
+
+    def _check_counts(self, names: Sequence[str]) -> None:
+        """Each layer once, and as many devices as the mesh has."""
+        if len(self.slicings) < len(names):
+            raise PlanError(f"layers: {Counter(names).most_common(1)[0][0]!r} stands twice; leave one of them")
+        if self.devices != prod(self.axes.values()):
+            raise PlanError(
+                f"devices is {self.devices}, but the mesh has {prod(self.axes.values())}: "
+                f"{' x '.join(map(str, self.axes.values())) or 1}; plan again with --devices {self.devices}"
+            )
+
+    def _check_carried(self) -> None:
+        """What it names is what it carries: an edited name alone would change nothing."""
+        graph, machine = self.graph, self.machine
+        pairs: list[tuple[str, Any, Any]] = []
+        if graph is not None:
+            shape = graph.inputs[0].shape[1:]
+            pairs += [("model", self.model, graph.name), ("input", self.input_shape or shape, shape)]
+        if machine is not None:
+            pairs += [("cluster", self.cluster, machine.name), ("devices", self.devices, machine.devices)]
+        for name, own, carried in pairs:
+            if own != carried:
+                raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
+
+    @property
+    def mesh(self) -> Mesh:
+        """Its axes; which links they cross is the cluster's to say."""
+        return Mesh(tuple(Axis(name, size, 0) for name, size in self.axes.items()))
+
+    def sized(self, graph: LayerGraph) -> LayerGraph:
+        """`graph` as this plan trains it: its batch, and its way to normalise."""
+        sized = graph.with_batch(self.batch)
+        # a stage sees one micro-batch after the other: those are what its batch norms normalise
+        return sized if self.pipeline else self.training.normalised(sized, self.devices)
+
+    def check(self, graph: LayerGraph, mesh: Mesh) -> None:
+        """Refuse, before any work, a plan that is not for this network and mesh."""
+        wanted, given = [layer.name for layer in graph], list(self.slicings)
+        if set(wanted) != set(given):
+            missing, extra = sorted(set(wanted) - set(given)), sorted(set(given) - set(wanted))
+            details = "; ".join(
+                f"{what}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+                for what, names in (("no slicing for", missing), ("unknown layers", extra))
+                if names
+            )
+            raise PlanError(f"the plan is not for this network ({details}); plan again, or rename the layers")
+        sizes = tuple(self.axes.values())
+        if sizes != mesh.sizes:
+            raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
+        if self.pipeline is not None:
+            sliced = [name for name, slicing in self.slicings.items() if any(slicing)]
+            if sliced:
+                raise PlanError(f"{sliced[0]}: a pipeline plan slices no layer; remove its slicing, or the pipeline")
+            self.pipeline.check(graph, self.devices)
+            return
+        check_ties(graph, self.slicings)
+        for layer in graph:
+            check_legal(layer, self.slicings[layer.name], mesh)
+            fixed = contract(layer, mesh)
+            if fixed not in (None, self.slicings[layer.name]):
+                raise PlanError(
+                    f"{layer.name}: with batch {self.batch} on {self.devices} devices this must be "
+                    f"{spelled(fixed, self.axes)}: what ranks feed and get follows from the batch"
+                )
+
+
+def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
+    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
+    result = {dim.value: 1 for dim in Dim}
+    for dim, size in zip(slicing, sizes, strict=True):
+        if dim is not None:
+            result[dim.value] *= size
+    return result
+
+
+def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
+    """`N16`, `N4@inter F4@intra`, or `whole` where nothing is sliced."""
+    parts: dict[tuple[str, str], int] = {}
+    for dim, (name, size) in zip(slicing, axes.items(), strict=True):
+        if dim is not None:
+            place = (dim.value, name.rstrip("0123456789"))
+            parts[place] = parts.get(place, 1) * size
+    if len({dim for dim, _ in parts}) == 1 and None not in slicing:
+        return f"{next(iter(parts))[0]}{prod(parts.values())}"
+    if len({name.rstrip("0123456789") for name in axes}) == 1:
+        return " ".join(f"{dim}{degree}" for (dim, _), degree in parts.items()) or "whole"
+    return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
+
+
+def _slicing(given: Mapping[str, Dim], axes: Mapping[str, int], layer: str) -> Slicing:
+    for axis in given:
+        if axis not in axes:
+            raise PlanError(f"{layer}: unknown axis {axis!r}; the mesh has {', '.join(axes) or 'none'}")
+    return tuple(given.get(axis) for axis in axes)

@@ -1,0 +1,121 @@
+"""Start one process per rank on this host, as torchrun would, and bring all down when one fails."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from slicewise.errors import RankError, RequestError
+from slicewise.runtime.environment import FAILURE_FILE, MEETING_FILE
+
+# glibc returns large buffers to the kernel on every free, which costs 10-15 % of a CPU step. Same for every contender.
+MALLOC_TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296"
+_GRACE_S = 5.0
+_RANKS_PER_CORE = 8
+
+
+def inside_a_rank() -> bool:
+    """Whether torchrun, or this launcher, started the process as a rank."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def launch(arguments: Sequence[str], ranks: int) -> int:
+    """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no."""
+    check_ranks(ranks)
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [_start(arguments, rank, ranks, Path(folder)) for rank in range(ranks)]
+        # ended from outside: take the ranks along
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        try:
+            failed = _first_failure(processes, Path(folder))
+        finally:
+            _stop(processes)
+            signal.signal(signal.SIGTERM, before)
+        if failed is None:
+            return max(process.returncode for process in processes)
+        reason = Path(folder) / f"{failed}"
+        code = processes[failed].returncode
+        if reason.exists():
+            message = reason.read_text()
+            # every rank finds the same fault in a request: it is not this rank's
+            raise RequestError(message) if code == 2 else RankError(message)
+        died = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise RankError(f"rank {failed} {died}{_last_words(Path(folder), failed)}")
+
+
+def check_ranks(ranks: int) -> None:
+    """Refuse more ranks than a host could bear: each is a process that imports torch."""
+    cores = os.cpu_count() or 1
+    if ranks > _RANKS_PER_CORE * cores:
+        raise RequestError(
+            f"{ranks} ranks are too many for the {cores} cores of this host; start {_RANKS_PER_CORE * cores} or fewer, "
+            "or spread them over hosts with torchrun"
+        )
+
+
+def _last_words(folder: Path, rank: int) -> str:
+    """The last line that a rank wrote to standard error; rank 0's went to the terminal."""
+    words = folder / f"{rank}.err"
+    lines = words.read_text(errors="replace").split("\n") if words.exists() else []
+    said = [line.strip() for line in lines if line.strip()]
+    return f": {said[-1]}" if said else " without a word (out of memory?)"
+
+
+def _start(arguments: Sequence[str], rank: int, ranks: int, folder: Path) -> subprocess.Popen[bytes]:
+    environment = {
+        "GLIBC_TUNABLES": MALLOC_TUNABLES,
+        "OMP_NUM_THREADS": "1",
+        **_loopback(),
+        **os.environ,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        MEETING_FILE: str(folder / "meeting"),
+        FAILURE_FILE: str(folder / str(rank)),
+    }
+    command = [sys.executable, "-m", "slicewise", *arguments]
+    if rank == 0:
+        return subprocess.Popen(command, env=environment)
+    with (folder / f"{rank}.err").open("wb") as words:
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=words)
+
+
+def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path) -> int | None:
+    """Wait for all; the rank that failed first, if any. A rank that answers no (code 1) has not failed."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [rank for rank, code in enumerate(codes) if code not in (None, 0, 1)]
+        if failed:
+            return min(failed, key=lambda rank: _failed_at(folder / str(rank)))
+        if None not in codes:
+            return None
+        time.sleep(0.05)
+
+
+def _failed_at(reason: Path) -> int:
+    """When a rank said why; one that could not say anything took the others with it."""
+    return reason.stat().st_mtime_ns if reason.exists() else 0
+
+
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _loopback() -> dict[str, str]:
+    """Ranks of one host listen where nobody else can connect; gloo and NCCL would take the host's own address."""
+    names = {name for _, name in socket.if_nameindex()} & {"lo", "lo0"}
+    return {variable: name for name in names for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")}

@@ -1,0 +1,239 @@
+"""What this machine really does: compute and collectives, measured on the ranks that will run.
+
+All ranks measure at the same time: they share memory bandwidth when they train, so they must when they are timed.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.partition.steps import Op
+from slicewise.runtime.collectives import all_gather
+from slicewise.runtime.devices import synchronize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How long to look."""
+
+    repeats: int
+    message_bytes: tuple[int, ...]
+
+
+QUICK = Care(repeats=5, message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
+THOROUGH = Care(
+    repeats=15, message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A layer of a typical shape: (N, C, space...) through F filters."""
+
+    shape: tuple[int, ...]
+    filters: int
+    kernel: int
+
+
+_CONVOLUTIONS = (
+    _Probe((8, 64, 27, 27), 192, 5),
+    _Probe((8, 192, 13, 13), 384, 3),
+    _Probe((8, 64, 56, 56), 64, 3),
+)
+# CPUs have other kernels for volumes, and slower ones for small volumes
+_VOLUMES = (
+    _Probe((1, 32, 48, 48, 48), 16, 3),
+    _Probe((1, 32, 24, 24, 24), 32, 3),
+    _Probe((1, 64, 12, 12, 12), 64, 3),
+)
+_LINEAR = ((32, 4096, 4096), (32, 9216, 2048))
+
+
+def measure_cluster(device: torch.device, care: Care) -> Cluster:
+    """The machine under this process group as a Cluster; every rank returns the same."""
+    with device:
+        return _measure(device, care)
+
+
+def _measure(device: torch.device, care: Care) -> Cluster:
+    rates = _rates("conv", [_convolution(probe) for probe in _CONVOLUTIONS], care)
+    rates |= _rates("conv3d", [_convolution(probe) for probe in _VOLUMES], care)
+    rates |= _rates("linear", [_linear(*shape) for shape in _LINEAR], care)
+    peak = max(rates.values())
+    memory_bytes_per_s = _memory_rate(care)
+    on_gpu = device.type == "cuda"
+    described = Device(
+        name=torch.cuda.get_device_name() if on_gpu else f"CPU core x{torch.get_num_threads()}",
+        peak_flops_per_s=peak,
+        memory_bytes_per_s=memory_bytes_per_s,
+        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else _host_memory_bytes() // dist.get_world_size(),
+        kernel_s=_overhead_s(care),
+        efficiency={name: rate / peak for name, rate in rates.items()},
+    )
+    reduce_link = _fit(_all_reduce, care, latencies=2, share=1.0)
+    tier = Tier(
+        name="local",
+        size=dist.get_world_size(),
+        latency_s=reduce_link.latency_s,
+        bytes_per_s=reduce_link.bytes_per_s,
+        collectives={
+            Op.ALL_REDUCE.value: reduce_link,
+            Op.ALL_GATHER.value: _fit(_all_gather, care, latencies=1, share=0.5),
+            Op.ALL_TO_ALL.value: _fit(_all_to_all, care, latencies=1, share=0.5),
+        },
+    )
+    return Cluster(
+        name="local",
+        device=described,
+        tiers=(tier,),
+        overlap=_overlap(care),
+        # where the ranks measured shared cores already, more of them share no further
+        cores=max(os.cpu_count() or 1, dist.get_world_size()) if not on_gpu else None,
+        origin="fitted",
+    )
+
+
+def _rates(family: str, probes: list[tuple[Callable[[], Tensor], int]], care: Care) -> dict[str, float]:
+    """FLOP/s of all probes together, so that large layers weigh more, as in a network. Backward is two such passes."""
+    seconds = [_layer_seconds(run, care) for run, _ in probes]
+    flops = sum(count for _, count in probes)
+    return {
+        family: flops / sum(forward_s for forward_s, _ in seconds),
+        f"{family}_backward": 2 * flops / sum(backward_s for _, backward_s in seconds),
+    }
+
+
+def _layer_seconds(run: Callable[[], Tensor], care: Care) -> tuple[float, float]:
+    """Forward, and backward with both gradients."""
+    forward_s, backward_s = [], []
+    for _ in range(care.repeats + 1):
+        dist.barrier()
+        start_s = time.perf_counter()
+        y = run()
+        synchronize()
+        forward_s.append(time.perf_counter() - start_s)
+        gradient = torch.ones_like(y)
+        start_s = time.perf_counter()
+        y.backward(gradient)
+        synchronize()
+        backward_s.append(time.perf_counter() - start_s)
+    return _agreed(forward_s), _agreed(backward_s)
+
+
+def _linear(rows: int, inputs: int, outputs: int) -> tuple[Callable[[], Tensor], int]:
+    x = torch.randn(rows, inputs, requires_grad=True)
+    weight = torch.randn(outputs, inputs, requires_grad=True)
+    return lambda: F.linear(x, weight), 2 * rows * inputs * outputs
+
+
+def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
+    x = torch.randn(probe.shape, requires_grad=True)
+    space = len(probe.shape) - 2
+    weight = torch.randn(probe.filters, probe.shape[1], *[probe.kernel] * space, requires_grad=True)
+    operator = (F.conv1d, F.conv2d, F.conv3d)[space - 1]
+    positions = int(np.prod(probe.shape[2:])) * probe.shape[0]
+    return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
+
+
+def _host_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _memory_rate(care: Care) -> float:
+    """Bytes per second of an element-wise layer, read and written."""
+    x = torch.randn(4 * 2**20)
+    return 2 * x.numel() * x.element_size() / _timed(lambda: torch.relu(x), care)
+
+
+def _overhead_s(care: Care) -> float:
+    """What calling any layer costs, however small."""
+    x = torch.randn(8, requires_grad=True)
+    return _timed(lambda: torch.relu(x).sum().backward(), care) / 4
+
+
+def _all_reduce(items: int) -> Callable[[], object]:
+    x = torch.ones(items)
+    return lambda: dist.all_reduce(x)
+
+
+def _all_gather(items: int) -> Callable[[], object]:
+    x = torch.ones(items // dist.get_world_size())
+    return lambda: all_gather(x, dist.get_world_size(), None)
+
+
+def _all_to_all(items: int) -> Callable[[], object]:
+    x = torch.ones(items)
+    y = torch.empty_like(x)
+    return lambda: dist.all_to_all_single(y, x)
+
+
+def _fit(make: Callable[[int], Callable[[], object]], care: Care, *, latencies: int, share: float) -> Link:
+    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
+    ranks = dist.get_world_size()
+    sizes = np.array(care.message_bytes, dtype=float)
+    seconds = np.array([_after_compute(make(int(size) // 4), care) for size in sizes])
+    moved = share * 2 * (ranks - 1) / ranks * sizes
+    design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
+    latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
+    return Link(max(float(latency_s), 1e-7), 1 / max(float(s_per_byte), 1e-13))
+
+
+def _overlap(care: Care) -> float:
+    """Which share of a gradient all-reduce hides behind compute, run together and apart."""
+    run, _ = _linear(128, 2048, 2048)
+    message = torch.ones(2 * 2**20)
+
+    def together() -> None:
+        work = dist.all_reduce(message, async_op=True)
+        run()
+        work.wait()
+
+    compute_s, reduce_s = _timed(run, care), _timed(lambda: dist.all_reduce(message), care)
+    both_s = _timed(together, care)
+    return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
+
+
+def _timed(function: Callable[[], object], care: Care) -> float:
+    seconds = []
+    for _ in range(care.repeats + 1):
+        dist.barrier()
+        start_s = time.perf_counter()
+        function()
+        synchronize()
+        seconds.append(time.perf_counter() - start_s)
+    return _agreed(seconds)
+
+
+def _after_compute(collective: Callable[[], object], care: Care) -> float:
+    """A collective as a training step meets it: caches and threads busy with a layer before it.
+
+    As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
+    """
+    a = torch.randn(512, 512)
+    seconds = []
+    for _ in range(care.repeats + 1):
+        a @ a  # some milliseconds on a CPU core
+        synchronize()
+        start_s = time.perf_counter()
+        collective()
+        synchronize()
+        seconds.append(time.perf_counter() - start_s)
+    shortest = torch.tensor(seconds[1:], dtype=torch.float64)
+    dist.all_reduce(shortest, dist.ReduceOp.MIN)
+    return float(np.median(shortest.numpy()))
+
+
+def _agreed(seconds: list[float]) -> float:
+    """The median without the first, of the slower rank."""
+    value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64)
+    dist.all_reduce(value, dist.ReduceOp.MAX)
+    return float(value)

@@ -1,0 +1,4 @@
+"""What our launcher tells the ranks that it starts."""
+
+FAILURE_FILE = "SLICEWISE_FAILURE_FILE"
+MEETING_FILE = "SLICEWISE_MEETING_FILE"  # through which ranks of this launcher find each other: no port to listen on

@@ -1,0 +1,95 @@
+"""The oracle's rows as a table for people."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import ConsoleRenderable
+
+from slicewise.cluster.margins import margin_of
+from slicewise.strategies.projection import Projection
+from slicewise.text.page import Prose, plain_text
+from slicewise.text.tables import Table
+from slicewise.units import amount, seconds
+
+if TYPE_CHECKING:
+    from slicewise.strategies.projecting import ProjectionTable
+
+_KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}
+
+
+def oracle_text(table: "ProjectionTable") -> str:
+    return plain_text(*drawn(table, best_of(table)))
+
+
+def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
+    oracle = projected.oracle
+    possible = [row for row in projected if row.terms]
+    kinds = [kind for kind, name in _KINDS.items() if any(getattr(row.terms, name) for row in possible)]
+    table = Table(
+        "devices", "strategy", "split", "iteration", "range", *(["epoch"] if oracle.samples else []), "samples/s",
+        "efficiency", "memory", "compute", *kinds, keys=2,
+    )  # fmt: skip
+    before = 0
+    for row in possible:
+        if row.devices != before and before:
+            table.add_section()
+        style = "bold" if row.best else "" if row.feasible else "dim"
+        table.add_row(*_cells(row, kinds, with_epoch=bool(oracle.samples)), style=style)
+        before = row.devices
+    batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
+    head = f"{oracle.graph.name} on {oracle.cluster.name}, {batch}, engine {oracle.engine.name}"
+    notes = Prose("\n".join(_notes(projected)))
+    return [Prose(head, style="bold"), Prose(answer), *([table] if possible else []), notes]
+
+
+def best_of(projected: "ProjectionTable") -> str:
+    """`Best: data on 16 devices (120 ms), owt on 64 devices (129 ms).`"""
+    best = [f"{row.strategy} on {counted(row.devices)} ({seconds(row.iteration_s)})" for row in projected if row.best]
+    return f"Best: {', '.join(best)}." if best else "Nothing is possible."
+
+
+def counted(devices: int) -> str:
+    return "1 device" if devices == 1 else f"{devices} devices"
+
+
+def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequence[str]:
+    terms = row.terms
+    assert terms is not None
+    memory = amount(terms.memory_bytes, "B")
+    waits = [getattr(terms, _KINDS[kind]) for kind in kinds]
+    return [
+        str(row.devices),
+        f"{row.strategy} *" if row.best else row.strategy,
+        terms.split,
+        seconds(row.iteration_s),
+        f"{seconds(row.low_s)} - {seconds(row.high_s)}",
+        *([hours(row.epoch_s or 0.0)] if with_epoch else []),
+        f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
+        f"{row.efficiency:.0%}",
+        memory if row.feasible else f"{memory}, too much",
+        seconds(terms.compute_s),
+        *(seconds(wait) if wait else "-" for wait in waits),
+    ]
+
+
+def _notes(projected: "ProjectionTable") -> list[str]:
+    oracle = projected.oracle
+    limit = amount(oracle.memory_limit_bytes, "B")
+    notes = [f"* best at its device count; range: {margin_of(oracle.cluster)[1]}; memory limit {limit}"]
+    if any(row.strategy == "layerwise" for row in projected) and oracle.engine.name == "paradl":
+        notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for row in projected:
+        if not row.terms and row.reason:
+            reasons.setdefault((row.strategy, row.reason), []).append(row.devices)
+    for (strategy, reason), counts in reasons.items():
+        notes.append(f"not possible: {strategy} on {', '.join(map(str, counts))}: {reason}")
+    return notes
+
+
+def hours(value_s: float) -> str:
+    """`hours(5400) == '1 h 30 min'`."""
+    if value_s < 60:
+        return seconds(value_s)
+    minutes = round(value_s / 60)
+    return f"{minutes // 60:,} h {minutes % 60:02d} min" if minutes >= 60 else f"{value_s / 60:.1f} min"

@@ -1,0 +1,20 @@
+"""What every timeline is made of, predicted or measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LANES = ("step", "compute", "transfer", "halo", "reduce", "sync")  # from top to bottom
+MOVING = LANES[2:]  # those of communication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that a rank did, or is predicted to do, for a while."""
+
+    rank: int
+    lane: str
+    name: str
+    start_s: float
+    stop_s: float
+    details: Mapping[str, Any] = field(default_factory=dict)
