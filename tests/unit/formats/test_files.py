@@ -10,7 +10,7 @@ from slicewise.formats import files
 from slicewise.formats.files import number, parse_csv, parse_json, parse_toml, read_text
 
 
-@pytest.mark.parametrize("content", [b"hello", gzip.compress(b"hello"), b"\xef\xbb\xbfhello"])
+@pytest.mark.parametrize("content", [b"hello", gzip.compress(b"hello", mtime=0), b"\xef\xbb\xbfhello"])
 def test_text_is_read_plain_or_compressed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -20,7 +20,7 @@ def test_text_is_read_plain_or_compressed(tmp_path: Path, content: bytes) -> Non
 def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(b"hello"),))
+    writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(b"hello", mtime=0),))
     writer.start()
     assert read_text(path, RequestError, "text") == "hello"
     writer.join()
