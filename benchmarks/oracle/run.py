@@ -14,7 +14,7 @@ from statistics import median
 from benchmarks.markdown import show
 from slicewise.graph.sources import load_graph
 from slicewise.strategies.projecting import oracle
-from slicewise.strategies.registry import STRATEGIES
+from slicewise.strategy import STRATEGIES
 
 COUNTS = [1 << power for power in range(11)]
 REQUEST = ("--cluster", "abci-v100", "--batch-per-device", "32", "--dataset", "imagenet")

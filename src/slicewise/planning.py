@@ -32,6 +32,7 @@ from slicewise.search.rescoring import rescored
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.pipeline import predicted_pipeline
 from slicewise.simulate.step import simulate_step
+from slicewise.strategy import LAYERWISE, PLANNED, STRATEGIES, Form
 from slicewise.units import ROUNDING, amount
 
 OBJECTIVES = ("time", "memory")
@@ -156,12 +157,12 @@ def baseline_plan(
     micro_batches: int | None = None,
 ) -> Plan:
     """The plan of a strategy that needs no search: data, filter, spatial, owt, ... or pipeline."""
-    if strategy == "pipeline":
+    if strategy not in PLANNED:
+        raise UnknownName("strategy", strategy, [*PLANNED, LAYERWISE])
+    if STRATEGIES[strategy].form is Form.STAGES:
         if cost != "analytic":
             raise RequestError(f"--cost {cost} has no price for a pipeline; use analytic")
         return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)
-    if strategy not in BASELINES:
-        raise UnknownName("strategy", strategy, [*BASELINES, "layerwise", "pipeline"])
     if micro_batches is not None:
         raise RequestError(f"--segments are a pipeline's micro-batches; --strategy {strategy} has none")
     model = _model(graph, cluster, batch, None, cost, training)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slicewise.cli.options import add_json, add_trust, positive, print_json
 from slicewise.cli.run import add_made, asked_plan
+from slicewise.strategy import LAYERWISE, PLANNED
 
 if TYPE_CHECKING:
     from slicewise.diagnosis.record import Record
@@ -17,7 +18,7 @@ HELP = "does a run behave as projected, and if not: which term, which ranks, sin
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN|MODEL", help="what was run: a plan file; with --strategy a model")
-    parser.add_argument("--strategy", help="the model ran so: layerwise, data, filter, channel, spatial, owt, ...")
+    parser.add_argument("--strategy", help=f"the model ran so: {LAYERWISE}, {', '.join(PLANNED)}")
     parser.add_argument(
         "--measured",
         type=Path,

@@ -17,6 +17,7 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
+from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
     from slicewise.strategies.limits import Limit, Stop
@@ -76,7 +77,9 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     data.add_argument("--dataset", help="imagenet, cosmoflow, coco, cifar10, ...: for the time of an epoch")
     data.add_argument("--samples", type=positive, help="samples of an epoch, of any other data set")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
-    parser.add_argument("--strategies", metavar="A,B", help="some of them, as data,data+filter (default: all)")
+    parser.add_argument(
+        "--strategies", metavar="A,B", help=f"some of these (default: all). {listed(tuple(STRATEGIES))}"
+    )
     parser.add_argument("--split", type=split, metavar="P1xP2", help="of hybrids: P1 groups of P2 (default: the best)")
     parser.add_argument(
         "--engine",
@@ -127,7 +130,7 @@ def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> 
 
 
 def strategies_of(options: argparse.Namespace) -> tuple[str, ...]:
-    from slicewise.strategies.registry import STRATEGIES, check_strategies
+    from slicewise.strategies.registry import check_strategies
 
     named = options.strategies.split(",") if options.strategies else list(STRATEGIES)
     return check_strategies([name.strip() for name in named])

@@ -20,6 +20,7 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
+from slicewise.strategy import LAYERWISE, PLANNED, listed
 
 if TYPE_CHECKING:
     from slicewise.partition.legal import Space
@@ -36,9 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
     parser.add_argument(
         "--strategy",
-        default="layerwise",
-        help="layerwise (default) searches; data, filter, channel, spatial, owt, data+filter and data+spatial slice "
-        "every layer by their one rule; pipeline cuts the network into stages",
+        default=LAYERWISE,
+        help=f"{LAYERWISE} (default): searched, layer by layer; {listed(PLANNED)}",
     )
     parser.add_argument(
         "--segments", type=positive, metavar="K", help="micro-batches of a pipeline (default: predicted to be fastest)"
@@ -94,7 +94,7 @@ def main(options: argparse.Namespace) -> int:
     }
     if options.pareto:
         return _show_pareto(pareto(graph, cluster, **request, **search), options.json)
-    if options.strategy == "layerwise":
+    if options.strategy == LAYERWISE:
         made = plan(
             graph,
             cluster,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, seed, shape
+from slicewise.strategy import LAYERWISE, PLANNED
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN|MODEL", help="a plan file; with --strategy a model, as `plan` takes it")
     parser.add_argument(
         "--strategy",
-        help="plan the model so: layerwise, data, filter, channel, spatial, owt, data+filter, data+spatial, pipeline",
+        help=f"plan the model so: {LAYERWISE}, {', '.join(PLANNED)}",
     )
     parser.add_argument(
         "--nproc-per-node", type=positive, metavar="K", help="ranks to start here (default: the plan's)"
@@ -146,7 +147,9 @@ def _loaded_plan(options: argparse.Namespace) -> "Plan":
         if getattr(options, name) is not None:
             raise RequestError(f"--{name} is decided by the plan; give a model and --strategy, or plan again")
     if not Path(options.plan).exists() and not options.plan.endswith(".json"):
-        raise RequestError(f"{options.plan}: no such plan; to run a model, say how: --strategy layerwise, data, ...")
+        raise RequestError(
+            f"{options.plan}: no such plan; to run a model, say how: --strategy {LAYERWISE}, {PLANNED[0]}, ..."
+        )
     plan = Plan.load(Path(options.plan))
     return replace(plan, batch=options.batch) if options.batch else plan
 
@@ -164,7 +167,7 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
     training = Training(**asdict(PLAIN) | {name: value for name, value in given.items() if value is not None})
     request: dict[str, Any] = {"batch": options.batch or 32 * cluster.devices, "training": training}
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
-    if options.strategy == "layerwise":
+    if options.strategy == LAYERWISE:
         return plan(graph, cluster, **request)
     return baseline_plan(graph, cluster, options.strategy, **request, micro_batches=options.segments)
 

@@ -1,10 +1,11 @@
 """The fields of a cluster's description, version 1: a TOML file, or a table in a plan (docs/formats.md)."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, defstruct, field
 
 from slicewise.formats.schema import Count, Name, NonNegative, Positive, Share, Table
+from slicewise.strategy import STRATEGIES
 
 
 class LinkFields(Table):
@@ -63,16 +64,17 @@ class FixedComputeFields(Table):
     spatial: Positive | UnsetType = UNSET
 
 
-class CommunicationFields(Table):
-    serial: Positive | UnsetType = UNSET
-    data: Positive | UnsetType = UNSET
-    spatial: Positive | UnsetType = UNSET
-    filter: Positive | UnsetType = UNSET
-    channel: Positive | UnsetType = UNSET
-    pipeline: Positive | UnsetType = UNSET
-    data_filter: Positive | UnsetType = field(default=UNSET, name="data+filter")
-    data_spatial: Positive | UnsetType = field(default=UNSET, name="data+spatial")
-    owt: Positive | UnsetType = UNSET
+if TYPE_CHECKING:
+
+    class CommunicationFields(Table):
+        """A factor for every strategy, by its name."""
+else:
+    CommunicationFields = defstruct(
+        "CommunicationFields",
+        [(name.replace("+", "_"), Positive | UnsetType, field(default=UNSET, name=name)) for name in STRATEGIES],
+        bases=(Table,),
+        module=__name__,
+    )
 
 
 class TuningFields(Table):

@@ -11,11 +11,6 @@ from msgspec import to_builtins
 
 from slicewise.cluster.cluster_file import TuningFields
 
-SHARDED = ("filter", "channel", "spatial")  # ways to make a layer smaller than a device would like
-STRATEGIES = (
-    "serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial", "owt"
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:

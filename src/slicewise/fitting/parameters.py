@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slicewise.cluster.cluster import Cluster, Link, Tier
+from slicewise.strategy import STRATEGIES
 
 RATE_SPREAD = 0.5  # bandwidths: protocols, packing and sharing that no data sheet has
 LATENCY_SPREAD = 0.3
@@ -103,7 +104,7 @@ def parameters(cluster: Cluster, strategies: tuple[str, ...]) -> Iterator[Parame
             most=1.0,
         )
     for strategy in strategies:
-        if strategy not in ("serial", "data"):  # those two set the pace that the others are compared with
+        if not STRATEGIES[strategy].plain:  # plain ones set the pace that the others are compared with
             yield Parameter(
                 name=f"communication of {strategy}",
                 unit="",

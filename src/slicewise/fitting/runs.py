@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from slicewise.cluster.device import DTYPES
-from slicewise.cluster.tuning import STRATEGIES
 from slicewise.errors import RequestError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import number, parse_csv, read_text
 from slicewise.formats.schema import Count, Name, Seconds, Table
 from slicewise.formats.words import shown
 from slicewise.graph.sources import names_code
+from slicewise.strategy import SERIAL, STRATEGIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ def _run(cells: dict[str, str], where: str) -> Run:
         _fail(where, "model", fields.model, "a network, not code to run; `slicewise capture` makes a graph of yours")
     if fields.strategy not in STRATEGIES:
         _fail(where, "strategy", fields.strategy, f"one of {', '.join(STRATEGIES)}")
-    if fields.strategy == "serial" and fields.devices != 1:
-        _fail(where, "devices", fields.devices, "1 for serial")
+    if fields.strategy == SERIAL.name and fields.devices != 1:
+        _fail(where, "devices", fields.devices, f"1 for {SERIAL.name}")
     if fields.dtype and fields.dtype not in DTYPES:
         _fail(where, "dtype", fields.dtype, f"one of {', '.join(DTYPES)}")
     return Run(

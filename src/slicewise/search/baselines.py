@@ -14,8 +14,10 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, group_sizes, mask_of
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, candidate_choices, legal_choices, legal_slicings, refusal, sliceable_dims
+from slicewise.strategy import STRATEGIES
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
+Split = Callable[[CostModel, int], dict[str, Slicing]]  # by sample over so many of the outer axes
 
 _CUBES = Space(dims_per_layer=4, dims_per_tier=4)  # a volume may be cut along all three of its dims, and by sample
 
@@ -45,7 +47,7 @@ def channel(model: CostModel) -> dict[str, Slicing]:
 
 def data_filter(model: CostModel) -> dict[str, Slicing]:
     """By sample over the outer axes, by output channel over as many of the others as a layer allows."""
-    return _best_split(model, lambda outer: _filtered(model, outer))
+    return _best_split(model, _filtered)
 
 
 def _filtered(model: CostModel, outer: int) -> dict[str, Slicing]:
@@ -55,16 +57,16 @@ def _filtered(model: CostModel, outer: int) -> dict[str, Slicing]:
 
 def data_spatial(model: CostModel) -> dict[str, Slicing]:
     """By sample over the outer axes, one cut of space over the others."""
-    return _best_split(model, lambda outer: _spatially(model, outer))
+    return _best_split(model, _spatially)
 
 
 def hybrid(model: CostModel, strategy: str, groups: int) -> dict[str, Slicing]:
-    """data+filter or data+spatial with this many groups of devices, the outermost axes'."""
+    """A hybrid with this many groups of devices, the outermost axes'."""
     mesh = model.cluster.mesh
     reached = [outer for outer in range(1, len(mesh.axes)) if mesh.group_size(tuple(range(outer))) == groups]
     if not reached or groups > model.graph.batch:
         raise InfeasibleError(f"{model.graph.batch} samples on axes of {mesh.sizes} do not make {groups} groups")
-    return _filtered(model, reached[0]) if strategy == "data+filter" else _spatially(model, reached[0])
+    return HYBRIDS[strategy](model, reached[0])
 
 
 def spatial(model: CostModel) -> dict[str, Slicing]:
@@ -114,7 +116,7 @@ def _spatial_choices(layer: Layer, mesh: Mesh, outer: int) -> Choices:
     return legal.rows(alone[np.argsort(-group_sizes(space[alone], mesh), kind="stable")])
 
 
-def _best_split(model: CostModel, split: Callable[[int], dict[str, Slicing]]) -> dict[str, Slicing]:
+def _best_split(model: CostModel, split: Split) -> dict[str, Slicing]:
     """The cheapest of all ways to part the axes into outer ones, for samples, and inner ones."""
     mesh, batch = model.cluster.mesh, model.graph.batch
     if len(mesh.axes) < 2:
@@ -122,7 +124,7 @@ def _best_split(model: CostModel, split: Callable[[int], dict[str, Slicing]]) ->
     reached = [outer for outer in range(1, len(mesh.axes)) if mesh.group_size(tuple(range(outer))) <= batch]
     if not reached:
         raise InfeasibleError(f"{batch} samples do not reach {mesh.sizes[0]} groups of devices")
-    plans = [split(outer) for outer in reached]
+    plans = [split(model, outer) for outer in reached]
     return min(plans, key=lambda slicings: _additive_s(model, slicings))
 
 
@@ -205,4 +207,5 @@ BASELINES: Mapping[str, Baseline] = {
     "data+filter": data_filter,
     "data+spatial": data_spatial,
 }
-COMPARED = ("data", "filter", "spatial", "owt")  # beside every plan; the others take longer than a search may
+HYBRIDS: Mapping[str, Split] = {"data+filter": _filtered, "data+spatial": _spatially}
+COMPARED = tuple(name for name in BASELINES if STRATEGIES[name].compared)

@@ -4,13 +4,14 @@ paradl       the closed forms, one file per strategy
 slicewise    the strategy as a plan, priced by the planner's cost model and played by its simulation
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Self, final
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import MOST_DEVICES, Cluster
 from slicewise.cluster.tuning import Tuning
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
@@ -22,33 +23,57 @@ from slicewise.partition.layout import Slicing
 from slicewise.plans.plan import spelled
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
-from slicewise.strategies.registry import STRATEGIES
+from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
+from slicewise.strategy import STRATEGIES, Form
 
 Split = tuple[int, int]
-HYBRIDS = ("data+filter", "data+spatial")
-
-
-class Engine(Protocol):
-    """Prices one strategy at one device count, or raises InfeasibleError with the reason."""
-
-    @property
-    def name(self) -> str: ...
-
-    def terms(self, strategy: str, devices: int, batch: int, split: Split | None) -> Terms: ...
-
-    def on(self, cluster: Cluster) -> "Engine": ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ParadlEngine:
+class Engine(ABC):
+    """Prices one strategy at one device count, or raises InfeasibleError with the reason."""
+
+    name: ClassVar[str]
+    comparable_with_plans: ClassVar[bool]  # whether its seconds are those of the planner's own model
+    furthest_devices: ClassVar[int]  # the count up to which one strategy is soon priced at every power of two
+
     graph: LayerGraph
     cluster: Cluster
     training: Training
-    overlap: float | None = None  # None: as the tuning has it, which is not at all unless fitted
+    overlap: float | None = None  # of gradient exchange with backward; None: as the engine has it
+
+    @abstractmethod
+    def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms: ...
+
+    @abstractmethod
+    def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
+        """Does at once what all answers at these (devices, batch) need."""
+
+    @abstractmethod
+    def progress_text(self, devices: int) -> str | None:
+        """What to say before a device count is priced; nothing, where that takes no time."""
+
+    @property
+    @abstractmethod
+    def thins_freely(self) -> bool:
+        """Whether compute falls with the shard, however thin it is."""
+
+    def on(self, cluster: Cluster) -> Self:
+        return replace(self, cluster=cluster)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParadlEngine(Engine):
+    """The closed forms; unless asked for, gradients overlap as the tuning has it: not at all if nothing was fitted."""
+
+    name = "paradl"
+    comparable_with_plans = False
+    furthest_devices = MOST_DEVICES
+
     tuning: Tuning | None = None  # None: the cluster's
     profiled: Profile | None = None  # of the same graph, device and training, where somebody has it already
-    name: str = "paradl"
 
     @cached_property
     def profile(self) -> Profile:
@@ -63,11 +88,15 @@ class ParadlEngine:
         at = self.setting(devices, batch, split)
         overlap = self._tuning.overlap if self.overlap is None else self.overlap
         stretch = self._tuning.stretch(strategy)
-        found = [terms.stretched(stretch).overlapped(overlap) for terms in STRATEGIES[strategy](at)]
+        found = [terms.stretched(stretch).overlapped(overlap) for terms in CLOSED_FORMS[strategy](at)]
         return chosen(found, self.cluster.device.memory_bytes)
 
-    def on(self, cluster: Cluster) -> "ParadlEngine":
-        return replace(self, cluster=cluster)
+    @property
+    def thins_freely(self) -> bool:
+        return not self._tuning.fixed_compute
+
+    def progress_text(self, devices: int) -> None:
+        return None
 
     def setting(self, devices: int, batch: int, split: Split | None = None) -> Setting:
         return Setting(
@@ -79,7 +108,7 @@ class ParadlEngine:
             split=split,
         )
 
-    def prepare(self, counts: list[tuple[int, int]]) -> None:
+    def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Profiles every batch that strategies will ask for at these (devices, batch), in one sweep."""
         most = self.profile.cuts.most_stages
         wanted: set[int] = set()
@@ -95,37 +124,43 @@ def chosen(found: Iterable[Terms], capacity: float) -> Terms:
     return min(found, key=lambda terms: (terms.memory_bytes > capacity, terms.iteration_s))
 
 
+@final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SlicewiseEngine:
-    """What `slicewise run` would execute, as `slicewise plan --strategy` prices it."""
+class SlicewiseEngine(Engine):
+    """What `slicewise run` would execute, as `slicewise plan --strategy` prices it; overlap is the cluster's."""
 
-    graph: LayerGraph
-    cluster: Cluster
-    training: Training
-    overlap: float | None = None  # None: the cluster's; 0: gradients are exchanged after backward
-    name: str = "slicewise"
+    name = "slicewise"
+    comparable_with_plans = True
+    furthest_devices = 1024
+    thins_freely = False
 
-    def on(self, cluster: Cluster) -> "SlicewiseEngine":
-        return replace(self, cluster=cluster)
+    def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
+        """Nothing: every plan is priced by itself."""
+
+    def progress_text(self, devices: int) -> str:
+        return f"pricing plans for {devices} devices"
 
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
         from slicewise.planning import predicted
-        from slicewise.search.baselines import BASELINES, hybrid
+        from slicewise.search.baselines import BASELINES, data, hybrid
         from slicewise.search.pipeline import best_pipeline
 
-        if strategy == "serial" and devices > 1:
-            raise InfeasibleError("devices: serial is one device")
-        if strategy == "pipeline":
+        facts = STRATEGIES[strategy]
+        if facts.form is Form.WHOLE and devices > 1:
+            raise InfeasibleError(f"devices: {strategy} is one device")
+        if facts.form is Form.STAGES:
             made = best_pipeline(self._model(self.graph.with_batch(batch), devices))
             told = f"{devices} stages, {made.pipeline.micro_batches} segments, {made.schedule}"
             return replace(of_prediction(made.predicted), split=told)
         model = self._model(self.training.normalised(self.graph.with_batch(batch), devices), devices)
-        if split is not None and strategy in HYBRIDS:
+        if facts.form is Form.WHOLE:
+            slicings = data(model)  # as anything on one device
+        elif split is not None and facts.hybrid:
             if split[0] * split[1] != devices:
                 raise InfeasibleError(f"split: {split[0]}x{split[1]} does not make {devices} devices")
             slicings = hybrid(model, strategy, split[0])
         else:
-            slicings = BASELINES["data" if strategy == "serial" else strategy](model)
+            slicings = BASELINES[strategy](model)
         terms = of_prediction(predicted(model, slicings))
         return replace(terms, split=_usual(model, slicings) if devices > 1 else "")
 
@@ -165,13 +200,10 @@ def of_prediction(predicted: Mapping[str, float]) -> Terms:
     )
 
 
-ENGINES: Mapping[str, type[ParadlEngine] | type[SlicewiseEngine]] = {
-    "paradl": ParadlEngine,
-    "slicewise": SlicewiseEngine,
-}
+ENGINES: Mapping[str, type[Engine]] = {engine.name: engine for engine in (ParadlEngine, SlicewiseEngine)}
 
 
-def engine_named(name: str) -> type[ParadlEngine] | type[SlicewiseEngine]:
+def engine_named(name: str) -> type[Engine]:
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
     return ENGINES[name]

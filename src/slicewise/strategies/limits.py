@@ -14,17 +14,14 @@ Every price is a difference of two projections, or a term of one:
 from dataclasses import dataclass
 from math import prod
 
-from slicewise.cluster.cluster import MOST_DEVICES
 from slicewise.partition.steps import Op
-from slicewise.strategies.engines import ParadlEngine
 from slicewise.strategies.links import Links
-from slicewise.strategies.projecting import LAYERWISE, Oracle
+from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.projection import Projection
+from slicewise.strategy import LAYERWISE, PLANNED, SERIAL, STRATEGIES, Form
 from slicewise.units import amount, seconds
 
 BINDS = 0.05  # of the iteration, or of the memory limit
-_STAGED = ("spatial", "filter", "channel")
-_REDUNDANT = ("filter", "channel", "spatial", "data+filter", "data+spatial")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +69,10 @@ def limits_of(oracle: Oracle, row: Projection) -> list[Limit]:
     terms = row.terms
     if terms is None:
         return []
-    serial = oracle.engine.terms("serial", 1, row.batch, None)
+    serial = oracle.engine.terms(SERIAL.name, 1, row.batch, None)
     share_s = (serial.compute_s - serial.update_s) / row.devices
     redundant_s = max(0.0, terms.compute_s - terms.update_s - share_s)
+    facts = STRATEGIES.get(row.strategy)  # none of a searched plan
     seconds_by_name = {
         "gradient exchange": terms.gradient_s,
         "layer-wise collectives": terms.layerwise_s,
@@ -82,15 +80,15 @@ def limits_of(oracle: Oracle, row: Projection) -> list[Limit]:
         "network congestion": _congestion_s(oracle, row),
         "staging of input": _staging_s(oracle, row),
         "weight update": terms.update_s,
-        "workload balance": redundant_s if row.strategy == "pipeline" else 0.0,
-        "computation redundancy": redundant_s if row.strategy in _REDUNDANT else 0.0,
+        "workload balance": redundant_s if facts and facts.form is Form.STAGES else 0.0,
+        "computation redundancy": redundant_s if facts and facts.thinned else 0.0,
     }
     found = [
         _timed(row, name, cost_s)
         for name, cost_s in sorted(seconds_by_name.items(), key=lambda pair: -pair[1])
         if cost_s
     ]
-    further = oracle.project(row.strategy, 2 * row.devices) if row.strategy not in ("serial", LAYERWISE) else row
+    further = oracle.project(row.strategy, 2 * row.devices) if row.strategy in PLANNED else row
     if further.terms is None:
         found.append(
             Limit(
@@ -121,12 +119,11 @@ def last_paying(oracle: Oracle, strategy: str) -> Stop | None:
 
     Counts that only lack memory are passed over at the start, where more devices help.
     """
-    if strategy in ("serial", LAYERWISE):
+    if strategy not in PLANNED:
         return None
-    furthest = MOST_DEVICES if isinstance(oracle.engine, ParadlEngine) else 1024
     best: Projection | None = None
     count = 1
-    while count <= furthest:
+    while count <= oracle.engine.furthest_devices:
         if oracle.batch is not None or float((oracle.batch_per_device or 0) * count).is_integer():
             row = oracle.project(strategy, count)
             if row.feasible:
@@ -161,7 +158,8 @@ def _congestion_s(oracle: Oracle, row: Projection) -> float:
 
 def _staging_s(oracle: Oracle, row: Projection) -> float:
     """One device reads the batch and sends every other its part, or all of it."""
-    if row.strategy not in _STAGED or row.devices == 1:
+    facts = STRATEGIES.get(row.strategy)
+    if facts is None or not facts.staged or row.devices == 1:
         return 0.0
     items = sum(prod(layer.shape[1:]) for layer in oracle.graph.inputs)
     line = Links(oracle.cluster, row.devices).ring(Op.ALL_GATHER, row.devices)

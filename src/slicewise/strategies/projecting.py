@@ -13,14 +13,14 @@ from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.datasets import samples_of
-from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
+from slicewise.strategies.engines import Engine, Split, engine_named, of_prediction
 from slicewise.strategies.projection import Projection, memory_reason
-from slicewise.strategies.registry import STRATEGIES, check_strategies
+from slicewise.strategies.registry import check_strategies
 from slicewise.strategies.setting import Terms
+from slicewise.strategy import LAYERWISE, SERIAL, STRATEGIES
 from slicewise.units import ROUNDING
 
 AS_FRAMEWORKS_DO = Training(batchnorm="local")
-LAYERWISE = "layerwise"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,7 +98,7 @@ class Oracle:
     def serial_samples_per_s(self) -> float:
         """Of one device with its own batch, whether it fits or not."""
         batch = self.batch if self.batch is not None else max(1, round(self.batch_per_device or 1))
-        return batch / self.engine.terms("serial", 1, batch, None).iteration_s
+        return batch / self.engine.terms(SERIAL.name, 1, batch, None).iteration_s
 
     def _row(self, strategy: str, devices: int, batch: int, terms: Terms | None, reason: str | None) -> Projection:
         return Projection(
@@ -238,12 +238,11 @@ def table_of(
     wrong = [count for count in counts if not 1 <= count <= MOST_DEVICES]
     if wrong or not counts:
         raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {wrong[0] if wrong else 'none'})")
-    if isinstance(asked.engine, ParadlEngine):
-        asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
+    asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
     rows: dict[int, list[Projection]] = {}
     for count in counts:
-        if not isinstance(asked.engine, ParadlEngine):
-            progress(f"pricing plans for {count} devices")
+        if told := asked.engine.progress_text(count):
+            progress(told)
         rows[count] = [asked.project(name, count) for name in strategies]
     if layerwise:  # last, for it takes longest
         for count in counts:
@@ -255,9 +254,7 @@ def table_of(
 def _marked(asked: Oracle, rows: list[Projection]) -> list[Projection]:
     """The fastest feasible row, among those that one model priced: plans are compared with plans only."""
     comparable = [
-        row
-        for row in rows
-        if row.feasible and (row.strategy != LAYERWISE or not isinstance(asked.engine, ParadlEngine))
+        row for row in rows if row.feasible and (row.strategy != LAYERWISE or asked.engine.comparable_with_plans)
     ]
     fastest_s = min((row.iteration_s for row in comparable), default=0.0)
     # of strategies that come to the same, as all do on one device, the plainest

@@ -3,9 +3,9 @@
 from slicewise.strategies.limits import Limit, last_paying, limits_of
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
+from slicewise.strategy import STRATEGIES
 from slicewise.units import ROUNDING, amount, seconds
 
-THINNED = ("spatial", "filter", "channel", "data+filter", "data+spatial")  # compute is divided beyond samples
 NOTABLE = 0.005  # of the iteration: smaller differences are not told
 _TERMS = {
     "compute": "compute_s",
@@ -82,8 +82,8 @@ def _limited(table: ProjectionTable, best: Projection) -> str:
     )
     stop = last_paying(table.oracle, best.strategy)
     told = f"{told} {stop.told}" if stop else told
-    tuned = table.oracle.cluster.tuning.fixed_compute
-    if table.oracle.engine.name == "paradl" and best.strategy in THINNED and not tuned:
+    facts = STRATEGIES.get(best.strategy)
+    if facts and facts.thinned and table.oracle.engine.thins_freely:
         told += (
             " The closed form lets compute fall with the shard, which thin shards do not reach: see --engine slicewise."
         )

@@ -1,4 +1,4 @@
-"""Every strategy by name, in the order of the tables."""
+"""The closed form of every strategy, by name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -15,11 +15,12 @@ from slicewise.strategies import (
     spatial,
 )
 from slicewise.strategies.setting import Setting, Terms
+from slicewise.strategy import STRATEGIES
 
 # What a strategy can be at a setting: every split, cut or number of segments; or the reason why it cannot.
-Strategy = Callable[[Setting], Iterator[Terms]]
+ClosedForm = Callable[[Setting], Iterator[Terms]]
 
-STRATEGIES: Mapping[str, Strategy] = {
+CLOSED_FORMS: Mapping[str, ClosedForm] = {
     "serial": serial.project,
     "data": data.project,
     "spatial": spatial.project,
@@ -33,6 +34,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 
 def check_strategies(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of `names`, in the order of the tables."""
     for name in names:
         if name not in STRATEGIES:
             raise UnknownName("strategy", name, STRATEGIES)

@@ -7,6 +7,7 @@ from rich.console import ConsoleRenderable
 
 from slicewise.cluster.margins import margin_of
 from slicewise.strategies.projection import Projection
+from slicewise.strategy import LAYERWISE
 from slicewise.text.page import Prose, plain_text
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -76,7 +77,7 @@ def _notes(projected: "ProjectionTable") -> list[str]:
     oracle = projected.oracle
     limit = amount(oracle.memory_limit_bytes, "B")
     notes = [f"* best at its device count; range: {margin_of(oracle.cluster)[1]}; memory limit {limit}"]
-    if any(row.strategy == "layerwise" for row in projected) and oracle.engine.name == "paradl":
+    if any(row.strategy == LAYERWISE for row in projected) and not oracle.engine.comparable_with_plans:
         notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
     reasons: dict[tuple[str, str], list[int]] = {}
     for row in projected:

@@ -14,7 +14,7 @@ from slicewise.cluster.tuning import Tuning
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.sources import load_graph
 from slicewise.strategies.projecting import ProjectionTable, oracle
-from slicewise.strategies.registry import STRATEGIES
+from slicewise.strategy import STRATEGIES
 from tests.builders import Net, machine, residual_net, small_cnn
 
 FIELDS = {
