@@ -1,12 +1,12 @@
 """A cluster file to begin with: what another cluster says, and comments on what else can be said."""
 
-import json
 import re
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from slicewise.cluster.cluster import description, parse_cluster
 from slicewise.cluster.device import Device
+from slicewise.cluster.writing import toml
 
 _HEAD = """\
 # A cluster for slicewise, begun from {base}. Edit it, see how it is understood, and plan for it:
@@ -25,37 +25,31 @@ _HEAD = """\
 # A table [tuning] says what a framework does to the strategies of `slicewise oracle` (docs/calibration.md).
 
 """
+_INSTEAD = "or, in place of the line above, with figures of your own; what is left out stays as it is:"
+_COMMENTS = {
+    "peak_flops_per_s": "fp32",
+    "kernel_s": "what calling any layer costs",
+    "half_size": "rows, columns, reduction: a matrix product of that size reaches half the efficiency",
+    "[device.reduced_flops_per_s]": "peaks of tf32, bf16, fp16",
+    "[device.efficiency]": "the share of the peak that large layers reach",
+}
 
 
 def starter(file: Path, base: str) -> str:
     """The text of cluster `base`, named after `file`, with comments."""
     text, origin = description(base)
     cluster = parse_cluster(text, origin)
-    text = re.sub(r"^name = .*$", lambda _: f"name = {json.dumps(file.stem)}", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^name = .*$", lambda _: toml({"name": file.stem}).rstrip(), text, count=1, flags=re.MULTILINE)
     text = re.sub(r'^device = ".*$', lambda line: line[0] + _spelled_out(cluster.device), text, flags=re.MULTILINE)
     return _HEAD.format(base=base, file=file) + text
 
 
 def _spelled_out(device: Device) -> str:
-    lines = [
-        "or, in place of the line above, with figures of your own; what is left out stays as it is:",
-        "[device]",
-        f'like = "{device.name}"',
-        f"peak_flops_per_s = {_number(device.peak_flops_per_s)}  # fp32",
-        f"memory_bytes_per_s = {_number(device.memory_bytes_per_s)}",
-        f"memory_bytes = {device.memory_bytes}",
-        f"kernel_s = {_number(device.kernel_s)}  # what calling any layer costs",
-        "# rows, columns, reduction: a matrix product of that size reaches half the efficiency",
-        f"half_size = [{', '.join(map(_number, device.half_size))}]",
-        *_table("reduced_flops_per_s", "peaks of tf32, bf16, fp16", device.reduced_flops_per_s),
-        *_table("efficiency", "the share of the peak that large layers reach", device.efficiency),
-    ]
-    return "".join(f"\n# {line}" for line in lines)
+    own = {"like": device.name, **{name: value for name, value in asdict(device).items() if name != "name"}}
+    lines = [_commented(line) for line in toml({"device": own}, digits=6).splitlines() if line]
+    return "".join(f"\n# {line}" for line in (_INSTEAD, *lines))
 
 
-def _table(name: str, comment: str, values: Mapping[str, float]) -> list[str]:
-    return [f"[device.{name}]  # {comment}", *(f"{key} = {_number(value)}" for key, value in values.items())]
-
-
-def _number(value: float) -> str:
-    return f"{value / 1e9:g}e9" if value >= 1e9 else f"{value:g}"
+def _commented(line: str) -> str:
+    comment = _COMMENTS.get(line.split(" = ")[0])
+    return f"{line}  # {comment}" if comment else line

@@ -5,7 +5,7 @@ per tier are not here: they are the tiers' own (`Tier.collectives`), as for ever
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from msgspec import to_builtins
 
@@ -51,22 +51,3 @@ NEUTRAL = Tuning()
 def read_tuning(fields: TuningFields) -> Tuning:
     """Of `[tuning]` of a cluster file."""
     return Tuning(**to_builtins(fields))
-
-
-def tuning_toml(tuning: Tuning) -> list[str]:
-    """The lines of `[tuning]`, of what is not neutral; none if all is."""
-    changed = [item.name for item in fields(Tuning) if getattr(tuning, item.name) != getattr(NEUTRAL, item.name)]
-    if not changed:
-        return []
-    plain, tables = [], []
-    for name in changed:
-        value = getattr(tuning, name)
-        if isinstance(value, Mapping):
-            tables += ["", f"[tuning.{name}]", *(f"{_key(key)} = {number:.4g}" for key, number in value.items())]
-        else:
-            plain.append(f"{name} = {str(value).lower() if isinstance(value, bool) else format(value, '.4g')}")
-    return ["", "[tuning]", *plain, *tables]
-
-
-def _key(name: str) -> str:
-    return f'"{name}"' if "+" in name else name

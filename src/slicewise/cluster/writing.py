@@ -1,49 +1,39 @@
 """A cluster as the TOML text that `load_cluster` reads, or as the same fields inside another file."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from decimal import Decimal
 from typing import Any
 
+import tomli_w
+
 from slicewise.cluster.cluster import Cluster
-from slicewise.cluster.tuning import tuning_toml
+from slicewise.cluster.tuning import NEUTRAL, Tuning
+
+_WIDE = 100  # tiers indented so far do not fit on one line each: they stand as [[tiers]]
 
 
 def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
     """Everything spelled out, four digits of each figure; `remarks` stand above it as comments."""
-    device = cluster.device
-    lines = [
-        *(f"# {remark}".rstrip() for remark in remarks),
-        "schema_version = 1",
-        f"name = {_text(cluster.name)}",
-        f"origin = {_text(cluster.origin)}",
-        f"overlap = {cluster.overlap:.3f}",
-        *([f"cores = {cluster.cores}"] if cluster.cores else []),
-        "",
-        "[device]",
-        f"name = {_text(device.name)}",
-        f"peak_flops_per_s = {device.peak_flops_per_s:.4g}",
-        f"memory_bytes_per_s = {device.memory_bytes_per_s:.4g}",
-        f"memory_bytes = {device.memory_bytes}",
-        f"kernel_s = {device.kernel_s:.4g}",
-        f"half_size = [{', '.join(f'{half:g}' for half in device.half_size)}]",
-        *_table("device.reduced_flops_per_s", device.reduced_flops_per_s),
-        *_table("device.efficiency", device.efficiency),
-    ]
-    for tier in cluster.tiers:
-        lines += [
-            "",
-            "[[tiers]]",
-            f"name = {_text(tier.name)}",
-            f"size = {tier.size}",
-            f"latency_s = {tier.latency_s:.4g}",
-            f"bytes_per_s = {tier.bytes_per_s:.4g}",
-            f"ports = {tier.ports}",
-        ]
-        for name, link in tier.collectives.items():
-            pace = {"latency_s": link.latency_s, "bytes_per_s": link.bytes_per_s}
-            lines += _table(f"tiers.collectives.{name}", pace)
-    return "\n".join([*lines, *tuning_toml(cluster.tuning)]) + "\n"
+    said = {"schema_version": 1, **to_fields(cluster)}
+    del said["tuning"]
+    tiers = [_filled(tier) for tier in said.pop("tiers")]
+    said["device"] = _filled(said["device"])
+    comments = "".join(f"# {remark}".rstrip() + "\n" for remark in remarks)
+    texts = [toml(said), toml({"tiers": tiers}, indent=_WIDE), tuning_toml(cluster.tuning)]
+    return comments + "\n".join(text for text in texts if text)
+
+
+def tuning_toml(tuning: Tuning) -> str:
+    """`[tuning]`, of what is not neutral; nothing if all is."""
+    given = {item.name: getattr(tuning, item.name) for item in fields(Tuning)}
+    changed = {name: value for name, value in given.items() if value != getattr(NEUTRAL, name)}
+    return toml({"tuning": changed}) if changed else ""
+
+
+def toml(document: Mapping[str, Any], *, digits: int = 4, indent: int = 2) -> str:
+    """Every float with so many digits, in its short form."""
+    return tomli_w.dumps(_short(document, digits), indent=indent)
 
 
 def to_fields(cluster: Cluster) -> dict[str, Any]:
@@ -59,10 +49,17 @@ def _said(value: Any) -> Any:
     return {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
-def _text(value: str) -> str:
-    """In quotes. TOML knows JSON's escapes, but not its two for one character."""
-    return json.dumps(value, ensure_ascii=False)
+def _filled(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without tables that say nothing."""
+    return {name: value for name, value in table.items() if value != {}}
 
 
-def _table(name: str, values: Mapping[str, float]) -> list[str]:
-    return ["", f"[{name}]", *(f"{key} = {value:.4g}" for key, value in values.items())] if values else []
+def _short(value: Any, digits: int) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _short(item, digits) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item, digits) for item in value]
+    if isinstance(value, float):  # 1.25e+10 is a decimal's own spelling, 4.03e-05 a float's
+        spelled = f"{value:.{digits}g}"
+        return min(float(spelled), Decimal(spelled), key=lambda number: len(str(number)))
+    return value

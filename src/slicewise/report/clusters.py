@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
 from slicewise.cluster.device import DTYPES, Device
-from slicewise.cluster.tuning import tuning_toml
+from slicewise.cluster.writing import tuning_toml
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -69,7 +69,7 @@ def show_cluster(cluster: Cluster) -> None:
     page.show(facts, table)
     told = tuning_toml(cluster.tuning)
     if told:
-        page.say("\n".join(told).strip())
+        page.say(told.strip())
 
 
 def _operations(tier: Tier) -> list[str]:

@@ -26,6 +26,11 @@ def test_the_device_that_it_spells_out_in_comments_is_the_presets(base: str) -> 
     assert parse_cluster(text, "mine.toml").device == load_cluster(base).device
 
 
+@pytest.mark.parametrize("name", ["Zürich 😀", 'a "b"', "back\\slash"])
+def test_a_file_of_any_name_can_be_begun(name: str) -> None:
+    assert parse_cluster(starter(Path(f"{name}.toml"), "dgx-a100"), "mine.toml").name == name
+
+
 def test_a_measured_machine_can_be_begun_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLICEWISE_CACHE", str(tmp_path))
     (tmp_path / "local.toml").write_text(starter(Path("here.toml"), "p100-4x4"))

@@ -1,3 +1,4 @@
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,25 @@ def test_tuning_and_collectives_survive_the_file() -> None:
     tier = replace(plain.tiers[1], collectives={"gradient": Link(2e-6, 1e11), "all_gather": Link(1e-6, 2e11)})
     cluster = replace(plain, tiers=(plain.tiers[0], tier), tuning=TUNED, origin="fitted", name='a "name"')
     assert parse_cluster(to_toml(cluster, ["a remark", ""]), "written") == cluster
+
+
+def test_figures_are_written_short_and_every_tier_as_a_table_of_its_own() -> None:
+    cluster = load_cluster("abci-v100")
+    device = replace(cluster.device, kernel_s=4.0312345e-5, memory_bytes_per_s=9.12345e11)
+    lines = to_toml(replace(cluster, device=device)).splitlines()
+    assert "kernel_s = 4.031e-05" in lines
+    assert "memory_bytes_per_s = 9.123e+11" in lines
+    assert "peak_flops_per_s = 1.57e+13" in lines
+    assert lines.count("[[tiers]]") == len(cluster.tiers)
+
+
+def test_what_is_written_says_the_fields_to_four_digits() -> None:
+    plain = load_cluster("dgx-a100")
+    cluster = replace(plain, tuning=replace(TUNED, staged_bytes_per_s=1.23456e9), overlap=0.123456, cores=64)
+    assert tomllib.loads(to_toml(cluster))["schema_version"] == 1
+    again = parse_cluster(to_toml(cluster), "written")
+    assert again == replace(cluster, tuning=replace(TUNED, staged_bytes_per_s=1.235e9), overlap=0.1235)
+    assert to_toml(again) == to_toml(cluster)
 
 
 def test_neutral_tuning_is_not_written() -> None:
