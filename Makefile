@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint graphs clean
+.PHONY: setup demo test test-long lint graphs pictures clean
 
 setup: $(READY)
 
@@ -18,7 +18,7 @@ demo: $(READY)
 	@mkdir -p build
 	@echo
 	@echo "== 1. Plan AlexNet for 16 GPUs: which slicing for which layer, and what it is worth"
-	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json
+	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json --figure build/alexnet-16gpu.svg
 	@echo
 	@echo "== 2. Why: what matters most, against data parallelism and the next best, and when it would flip"
 	$(BIN)/slicewise explain build/alexnet-16gpu.json
@@ -58,6 +58,10 @@ graphs: $(READY)
 	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
 	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
 	done
+
+# The README's picture, by the demo's first command.
+pictures: $(READY)
+	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
 
 clean:
 	rm -rf $(VENV) build

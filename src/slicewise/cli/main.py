@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
 from slicewise.errors import SlicewiseError
+from slicewise.text.width import every_column
 from slicewise.version import VERSION
 
 COMMANDS = {
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = list(sys.argv[1:] if arguments is None else arguments)
         options = parser().parse_args(given)
         options.given = given  # what `launch` starts every rank with
-        code: int = COMMANDS[options.command].main(options)
+        with every_column(getattr(options, "wide", False)):
+            code: int = COMMANDS[options.command].main(options)
         sys.stdout.flush()  # a full disk or a closed pipe is told here, not after the end
         return code
     except SlicewiseError as error:

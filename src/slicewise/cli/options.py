@@ -118,7 +118,10 @@ def training_of(options: argparse.Namespace) -> "Training":
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
+    """Other forms of the answer than what fits the terminal."""
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
+    forms.add_argument("--wide", action="store_true", help="tables with all their columns, wider than the terminal")
 
 
 def print_json(document: Any) -> None:

@@ -79,7 +79,7 @@ def main(options: argparse.Namespace) -> int:
 def _handed_on(options: argparse.Namespace) -> list[str]:
     """What ranks need to know beside the plan."""
     valued = {name: getattr(options, name) for name in ("iterations", "seed", "trace", "compare", "data")}
-    flags = [f"--{name}" for name in ("check", "json") if getattr(options, name)]
+    flags = [f"--{name}" for name in ("check", "json", "wide") if getattr(options, name)]
     return [f"--{name}={value}" for name, value in valued.items() if value is not None] + flags
 
 

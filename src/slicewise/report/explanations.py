@@ -8,7 +8,7 @@ from slicewise.explaining.decisions import Explanation
 from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
-from slicewise.report.terminal import PREDICTED, prediction_cells
+from slicewise.report.terminal import PREDICTED, PREDICTED_NOTES, prediction_cells
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -26,9 +26,12 @@ def show_explanation(explanation: Explanation) -> None:
     if explanation.most:
         page.say("\n", ("What matters most", "bold"), " (each with all other layers as they are)")
         for number, decision in enumerate(explanation.most, 1):
-            page.say(f"{number}. {sentences(decision, explanation)}")
+            page.show(Prose(f"{number}. {sentences(decision, explanation)}", hanging=3))
     reference = explanation.reference
-    table = Table("layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,))
+    notes = {"worth": f"what a step would take longer with these layers alone sliced as under {reference} parallelism"}
+    table = Table(
+        "layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,), notes=notes
+    )
     for decision in explanation.decisions:
         other, runner_up = decision.reference, decision.runner_up
         table.add_row(
@@ -41,11 +44,7 @@ def show_explanation(explanation: Explanation) -> None:
             seconds(runner_up.cost.total_s - decision.cost.total_s) if runner_up else "",
             "\n".join(f"{short(flip)}: {flip.becomes}" for flip in decision.flips),
         )
-    told = (
-        f"worth: what a step would take longer, were these layers sliced as under {reference} parallelism and all "
-        f"others as they are, so it counts the layout changes on both sides and need not add up; "
-        f"`--layer NAME` shows one layer"
-    )
+    told = "Worths include the layout changes on both sides, so they need not add up. `--layer NAME` shows one layer."
     page.show(table, Prose(told, style="dim"))
 
 
@@ -136,9 +135,9 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
 
 
 def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table("plan", *PREDICTED)
+    table = Table("plan", "step", *PREDICTED, notes=PREDICTED_NOTES)
     for name, row in rows.items():
-        table.add_row(name, *prediction_cells(row))
+        table.add_row(name, seconds(row["iteration_s"]), *prediction_cells(row))
     return table
 
 
