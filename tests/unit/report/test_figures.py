@@ -1,6 +1,7 @@
 """What a figure shows is what the table says."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,6 @@ def test_a_run_ends_where_the_slicing_changes(alexnet: Plan) -> None:
     assert [names[0] for names in found] == [
         "features.0", *(f"classifier.{number}" for number in (0, 1, 2, 4, 5, 6)),
     ]  # fmt: skip
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert len({alexnet.slicings[name] for name in before}) == 1
         assert alexnet.slicings[before[-1]] != alexnet.slicings[after[0]]
