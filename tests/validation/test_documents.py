@@ -92,8 +92,7 @@ def test_every_runnable_block_in_a_document_runs(
     lenet5 = ("plan", "lenet5", "--cluster", "p100-4x4", "--devices", "1", "--batch", "4")
     with contextlib.redirect_stdout(io.StringIO()):
         assert main([*lenet5, "-o", "plan.json"]) == 0
-    alone = dist.HashStore()
-    dist.init_process_group("gloo", store=alone, rank=0, world_size=1)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
         exec(compile(text, name, "exec"), {"model": ZOO["lenet5"].build()})
     finally:
