@@ -229,6 +229,28 @@ def _one_fails() -> str:
     return _error(lambda: parallelize(model, _plan()))
 
 
+def test_a_rank_that_cannot_read_its_plan_takes_the_others_along(pair: World) -> None:
+    assert pair.run(_one_has_no_plan).startswith("rank 1: gone.json: no such plan")
+
+
+def _one_has_no_plan() -> str:
+    return _error(lambda: parallelize(_made(), "gone.json" if dist.get_rank() else _plan()))
+
+
+def test_ranks_whose_weights_begin_otherwise_all_raise(pair: World) -> None:
+    assert "the weights' device is another on rank 1 than on rank 0" in pair.run(_one_without_memory)
+    assert "initialize is another on rank 1 than on rank 0" in pair.run(_one_initialized)
+
+
+def _one_without_memory() -> str:
+    return _error(lambda: parallelize(_made().to("meta" if dist.get_rank() else "cpu"), _plan()))
+
+
+def _one_initialized() -> str:
+    initialize = (lambda module: None) if dist.get_rank() else None
+    return _error(lambda: parallelize(_made().to("meta"), _plan(), initialize=initialize))
+
+
 def test_ranks_may_plan_for_themselves(pair: World) -> None:
     assert pair.run(_planned_apart) < 1e-5
 
