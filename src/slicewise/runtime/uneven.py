@@ -23,7 +23,9 @@ from slicewise.runtime.clock import span
 from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.groups import Groups
 
-DIFFERENT = "ranks pass samples of different shapes or dtypes, their modules are in different modes, or one cannot go on"
+DIFFERENT = (
+    "ranks pass samples of different shapes or dtypes, their modules are in different modes, or one cannot go on"
+)
 
 
 class Evening:
