@@ -236,7 +236,7 @@ def _half() -> float:
     got, wanted = net(_mine(x)), model(x)
     got.square().mean().backward()
     wanted.square().mean().backward()
-    pairs = [(got.detach(), _mine(wanted.detach()))]
+    pairs: list[tuple[Tensor, Any]] = [(got.detach(), _mine(wanted.detach()))]
     theirs = dict(model.named_parameters())
     pairs += [(whole(parameter.grad), theirs[name].grad) for name, parameter in net.named_parameters()]
     held = dict(model.named_buffers())

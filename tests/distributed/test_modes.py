@@ -142,7 +142,7 @@ def _other_numbers(net: nn.Module) -> None:
             module.negative_slope = 0.9
         if isinstance(module, _Scaled):
             module._share = 0.3
-    net.gain = 3.0
+    net.gain = 3.0  # type: ignore[assignment]
 
 
 def _freeze_weights(net: nn.Module) -> None:
@@ -237,11 +237,11 @@ def _refused(act: str) -> str:
         elif act == "buffer":
             net.get_submodule("stem.1").running_mean = torch.zeros(8, dtype=torch.float64)
         elif act == "no buffer":
-            net.get_submodule("stem.1").running_var = None
+            net.get_submodule("stem.1").running_var = None  # type: ignore[assignment]
         elif act == "function":
             net.get_submodule("scaled").function = torch.relu  # type: ignore[assignment]
         elif act == "list":
-            net.get_submodule("scaled").factors[1] = 7.0  # type: ignore[index,operator]
+            net.get_submodule("scaled").factors[1] = 7.0  # type: ignore[operator]
         elif act == "forward":
             net.get_submodule("block.2").forward = torch.relu
         elif act == "class":

@@ -103,9 +103,9 @@ class Modules:
         for values, attribute, same, before, place in self._fixed:
             if not same(values.get(attribute), before):
                 self._refuse(place)
-        for buffers, ids, place in self._buffers:
+        for buffers, known, place in self._buffers:
             for name, tensor in buffers.items():
-                if ids.get(name) != id(tensor):
+                if known.get(name) != id(tensor):
                     self._refuse(f"{place}.{name}".removeprefix("."))
         if list(map(type, self._every)) != self._kinds:
             kinds = zip(self._modules.items(), self._kinds, strict=True)
