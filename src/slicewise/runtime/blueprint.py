@@ -23,7 +23,6 @@ from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.skeleton import skeleton
 
 Shapes = tuple[tuple[int, ...], ...]
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # modes, weights and the like: followed or refused by themselves
 _HOOKS = (
     "register_forward_hook",
     "register_forward_pre_hook",
@@ -31,6 +30,7 @@ _HOOKS = (
     "register_full_backward_pre_hook",
     "register_backward_hook",
 )
+_NOT_ITS_OWN = {*vars(nn.Module()), *_HOOKS}  # modes, weights and the like are followed or refused by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Modules:
         own = [(vars(root), name, value, name) for name, value in of_root.items()]
         for place, module in parts.items():
             values = vars(module)
-            own += [(values, name, values[name], f"{place}.{name}") for name in values if name not in _OF_EVERY_MODULE]
+            own += [(values, name, values[name], f"{place}.{name}") for name in values if name not in _NOT_ITS_OWN]
         self._constants = [(values, name) for values, name, value, _ in own if _is_plain(value)]
         # lists of numbers may change inside; whatever else there is stays the same object
         self._fixed = [
