@@ -1,7 +1,10 @@
 """Ranks that pass different numbers of samples: DDP's numbers, or every rank says which."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -120,6 +123,32 @@ def _other_shapes() -> list[str]:
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
     net = SlicedModule(model, graph, slicings, _mesh())
     return _everyones(lambda: net(torch.zeros(4, 3, 8 + 2 * dist.get_rank(), 8)))
+
+
+INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no samples": (lambda: torch.zeros(0, 3, 8, 8), "every rank needs a sample"),
+    "channels": (lambda: torch.zeros(4, 4, 8, 8), "rank 1 passes (4, 4, 8, 8)"),
+    "dims": (lambda: torch.zeros(4, 1, 3, 8, 8), "rank 1 passes (4, 1, 3, 8, 8)"),
+    "dtype": (lambda: torch.zeros(4, 3, 8, 8).double(), "rank 1 passes (4, 3, 8, 8) of torch.float64"),
+    "a list": (lambda: [1], "must be a tensor (got list)"),
+    "a number": (lambda: torch.tensor(1.0), "must be a batch of samples (got one number)"),
+    "gradients": (lambda: torch.zeros(4, 3, 8, 8, requires_grad=True), "gradients of the input are not computed"),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_rank_that_passes_what_no_network_takes_is_told_on_all(pair: World, name: str) -> None:
+    for dim in (Dim.N, Dim.F):
+        for said in pair.run(_odd, name, dim):
+            assert INPUTS[name][1] in said
+
+
+def _odd(name: str, dim: Dim) -> list[str]:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
+    graph = capture(model, torch.zeros(8, 3, 8, 8))
+    slicings: dict[str, Slicing] = {name: (Dim.N,) if name in ("input", "output") else (dim,) for name in graph.index}
+    net = SlicedModule(model, graph, slicings, _mesh())
+    return _everyones(lambda: net(INPUTS[name][0]() if dist.get_rank() else torch.zeros(4, 3, 8, 8)))
 
 
 def test_ranks_in_different_modes_all_raise(pair: World) -> None:
