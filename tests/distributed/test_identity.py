@@ -17,6 +17,7 @@ import slicewise as sw
 from slicewise.errors import PlanError
 from slicewise.runtime.parallel import DtypeWarning, parallelize
 from tests.builders import machine
+from tests.distributed.comparing import my_share
 from tests.distributed.world import World
 
 
@@ -91,17 +92,13 @@ def _x() -> Tensor:
     return torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _off(net: nn.Module, model: nn.Module) -> float:
     """Outputs in training and in eval mode, and running statistics: the largest difference."""
     worst = 0.0
     for mode in (None, True, False):
         for each in (net, model):
             each.train(mode) if mode is not None else each
-        worst = max(worst, float((net(_mine(_x())) - _mine(model(_x()))).detach().abs().max()))
+        worst = max(worst, float((net(my_share(_x())) - my_share(model(_x()))).detach().abs().max()))
     return worst
 
 
@@ -144,7 +141,7 @@ def test_dropout_is_the_models_own(pair: World) -> None:
 def _dropped() -> bool:
     head = nn.Linear(128, 4)
     net = parallelize(_with(dropout=nn.Dropout(1.0), head=head), _plan())
-    return bool((net(_mine(_x())) == head.bias).all())  # nothing else is left
+    return bool((net(my_share(_x())) == head.bias).all())  # nothing else is left
 
 
 def test_code_that_changed_since_the_plan_was_made_is_seen(pair: World) -> None:
@@ -199,7 +196,7 @@ def _double() -> tuple[str, float]:
         warnings.simplefilter("always", DtypeWarning)
         net = parallelize(copy.deepcopy(model), _plan())
     x = _x().double()
-    return str(told[0].message), float((net(_mine(x)) - _mine(model(x))).detach().abs().max())
+    return str(told[0].message), float((net(my_share(x)) - my_share(model(x))).detach().abs().max())
 
 
 def test_ranks_with_different_plans_all_raise(pair: World) -> None:
@@ -257,7 +254,7 @@ def _structured() -> bool:
     model = _Structured()
     plan = sw.plan(sw.capture(model, torch.zeros(4, 4)), machine(2), batch=4)
     x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    got, wanted = parallelize(copy.deepcopy(model), plan)(_mine(x)), model(_mine(x))
+    got, wanted = parallelize(copy.deepcopy(model), plan)(my_share(x)), model(my_share(x))
     assert list(got) == ["logits", "features", "nothing"]
     assert got["nothing"] is None
     torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-6)
