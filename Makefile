@@ -10,7 +10,6 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
@@ -44,9 +43,9 @@ lint: $(READY)
 # What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.
 TIMED := tests/distributed/test_diagnose.py
 test: lint
-	$(BIN)/python -m pytest -m "not long" $(TIMED)
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -m "not long" -n 2 --ignore tests/distributed
+	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
+	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
+	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --ignore tests/distributed
 
 test-long: lint
 	$(BIN)/python -m pytest $(TIMED)

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slicewise import version
+from slicewise.extras import require_torch
 
 if TYPE_CHECKING:
     from slicewise.cluster.cluster import load_cluster
@@ -49,6 +50,8 @@ _HOMES = {
     "what_if": "slicewise.explaining.what_if",
 }
 
+_WITH_TORCH = ("capture", "data_loader", "parallelize", "pipeline")
+
 __all__ = [
     "LayerGraph",
     "Plan",
@@ -71,5 +74,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
+        if name in _WITH_TORCH:
+            require_torch()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'slicewise' has no attribute {name!r}")

@@ -12,7 +12,6 @@ from torch import nn
 import slicewise as sw
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.graph.capture import capture
@@ -26,6 +25,7 @@ from tests.distributed.comparing import random_slicings
 from tests.distributed.prediction import by_layer, expected, kinds, planned
 from tests.distributed.recording import Collective, recording
 from tests.distributed.world import World
+from tests.pricing import cost_of
 
 # narrow, so that nothing but bytes matters; the layers are all there
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -68,9 +68,7 @@ def _check(name: str, batch: int, world: World, training: Training = EXACT) -> N
         assert totals == planned(costs.plan_costs(slicings)), label
     sent, wrong = world.run(_steps, name, batch, world.ranks, training, plans)
     assert wrong == []
-    assert sent == {
-        label: sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved for label, slicings in plans.items()
-    }
+    assert sent == {label: cost_of(costs, slicings).bytes_moved for label, slicings in plans.items()}
 
 
 def _network(name: str, batch: int, ranks: int, training: Training) -> tuple[nn.Module, LayerGraph]:

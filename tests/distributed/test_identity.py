@@ -19,7 +19,7 @@ from slicewise.errors import PlanError
 from slicewise.graph.fingerprint import fingerprint
 from slicewise.runtime.parallel import DtypeWarning, parallelize
 from tests.builders import machine
-from tests.distributed.comparing import whole
+from tests.distributed.comparing import my_share, whole
 from tests.distributed.world import World
 
 
@@ -95,17 +95,13 @@ def _x() -> Tensor:
     return torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _off(net: nn.Module, model: nn.Module) -> float:
     """Outputs in training and in eval mode, and running statistics: the largest difference."""
     worst = 0.0
     for mode in (None, True, False):
         for each in (net, model):
             each.train(mode) if mode is not None else each
-        worst = max(worst, float((net(_mine(_x())) - _mine(model(_x()))).detach().abs().max()))
+        worst = max(worst, float((net(my_share(_x())) - my_share(model(_x()))).detach().abs().max()))
     return worst
 
 
@@ -148,7 +144,7 @@ def test_dropout_is_the_models_own(pair: World) -> None:
 def _dropped() -> bool:
     head = nn.Linear(128, 4)
     net = parallelize(_with(dropout=nn.Dropout(1.0), head=head), _plan())
-    return bool((net(_mine(_x())) == head.bias).all())  # nothing else is left
+    return bool((net(my_share(_x())) == head.bias).all())  # nothing else is left
 
 
 def test_code_that_changed_since_the_plan_was_made_is_seen(pair: World) -> None:
@@ -223,7 +219,7 @@ def _double() -> tuple[str, float]:
         warnings.simplefilter("always", DtypeWarning)
         net = parallelize(copy.deepcopy(model), _plan())
     x = _x().double()
-    return str(told[0].message), float((net(_mine(x)) - _mine(model(x))).detach().abs().max())
+    return str(told[0].message), float((net(my_share(x)) - my_share(model(x))).detach().abs().max())
 
 
 def test_a_model_in_half_precision_runs_as_it_is(pair: World) -> None:
@@ -233,10 +229,10 @@ def test_a_model_in_half_precision_runs_as_it_is(pair: World) -> None:
 def _half() -> float:
     model = _made().bfloat16()
     net, x = parallelize(copy.deepcopy(model), _plan()), _x().bfloat16()
-    got, wanted = net(_mine(x)), model(x)
+    got, wanted = net(my_share(x)), model(x)
     got.square().mean().backward()
     wanted.square().mean().backward()
-    pairs: list[tuple[Tensor, Any]] = [(got.detach(), _mine(wanted.detach()))]
+    pairs: list[tuple[Tensor, Any]] = [(got.detach(), my_share(wanted.detach()))]
     theirs = dict(model.named_parameters())
     pairs += [(whole(parameter.grad), theirs[name].grad) for name, parameter in net.named_parameters()]
     held = dict(model.named_buffers())
@@ -322,7 +318,7 @@ def _structured() -> bool:
     model = _Structured()
     plan = sw.plan(sw.capture(model, torch.zeros(4, 4)), machine(2), batch=4)
     x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    got, wanted = parallelize(copy.deepcopy(model), plan)(_mine(x)), model(_mine(x))
+    got, wanted = parallelize(copy.deepcopy(model), plan)(my_share(x)), model(my_share(x))
     assert list(got) == ["logits", "features", "nothing"]
     assert got["nothing"] is None
     torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-6)

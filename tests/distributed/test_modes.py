@@ -16,7 +16,7 @@ from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
-from tests.distributed.comparing import random_slicings, whole
+from tests.distributed.comparing import my_share, random_slicings, whole
 from tests.distributed.world import World
 
 BATCH = 8
@@ -75,16 +75,12 @@ def _x() -> Tensor:
     return torch.randn(BATCH, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _stepped(net: SlicedModule, model: nn.Module) -> float:
     """The largest difference of outputs, gradients and running statistics after a step."""
     net.zero_grad()
     model.zero_grad()
-    got, wanted = net(_mine(_x())), model(_x())
-    difference = float((got - _mine(wanted)).detach().abs().max())
+    got, wanted = net(my_share(_x())), model(_x())
+    difference = float((got - my_share(wanted)).detach().abs().max())
     if wanted.requires_grad:
         got.square().mean().backward()
         wanted.square().mean().backward()
@@ -250,7 +246,7 @@ def _refused(act: str) -> str:
             net.get_submodule("stem")[0](_x())  # type: ignore[index]
         else:
             net.get_submodule("stem")[0].register_forward_hook(lambda *_: None)  # type: ignore[index]
-        net(_mine(_x()))
+        net(my_share(_x()))
     except PlanError as error:
         return str(error)
     return "accepted"

@@ -8,7 +8,6 @@ from torch import nn
 
 from slicewise.cluster.cluster import parse_cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
 from slicewise.graph.zoo import AlexNet, UNet3d
@@ -17,8 +16,9 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
-from tests.distributed.comparing import compare, counted_bytes, random_slicings
+from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings
 from tests.distributed.world import World
+from tests.pricing import cost_of
 
 TOLERANCE = 1e-10
 
@@ -120,10 +120,11 @@ def _differences(name: str, ranks: int, seeds: range) -> list[str]:
     graph = capture(model, torch.zeros(2, *NETWORKS[name][1]))
     wrong = []
     for batch in NETWORKS[name][2]:
+        sized = graph.with_batch(batch)
+        truth = Truth.of(model, sized)
         for seed in seeds:
-            sized = graph.with_batch(batch)
             slicings = random_slicings(sized, mesh, seed)
-            difference = compare(model, sized, slicings, mesh, seed)
+            difference = compare(model, sized, slicings, mesh, truth=truth)
             if not difference.below(TOLERANCE):
                 wrong.append(f"batch {batch}, seed {seed}: {difference}, {slicings}")
     return wrong
@@ -140,7 +141,7 @@ def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
             f"random {seed}": random_slicings(graph, cluster.mesh, seed) for seed in range(3)
         }
         for label, slicings in plans.items():
-            predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
+            predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((label, predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE
@@ -15,6 +14,7 @@ from slicewise.partition.layout import Slicing
 from tests.builders import machine
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
 from tests.distributed.world import World
+from tests.pricing import cost_of
 from tests.third_party import NETWORKS
 
 TOLERANCE = 1e-9
@@ -50,7 +50,7 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
         costs = CostModel(graph, cluster)
         plans = _spatial_plans(graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
         for label, slicings in plans.items():
-            predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
+            predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN
@@ -21,6 +20,7 @@ from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import machine
+from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
 
@@ -47,7 +47,7 @@ def test_tables_hold_what_the_model_says_of_every_plan(
     choice = pool.rows(chosen)
     assert choice is not None
     assert problem.cost(choice) == pytest.approx(total_s(model, chosen), rel=1e-9)
-    plan_cost = sum(model.plan_costs(chosen).values(), Cost())
+    plan_cost = cost_of(model, chosen)
     assert plan_cost.total_s == pytest.approx(total_s(model, chosen), rel=1e-9)
 
 

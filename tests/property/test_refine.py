@@ -14,13 +14,13 @@ from slicewise.cost.model import CostModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from slicewise.search import solver
-from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.candidates import Candidates
 from slicewise.search.elimination import eliminate
-from slicewise.search.pins import Pins
 from slicewise.search.planner import best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.refine import Refinement
 from tests.builders import machine, residual_net, small_cnn
+from tests.pricing import cost_of, pool_of
 from tests.property.enumeration import cheapest_with, every_plan
 from tests.property.strategies import DEEP_SIZES, clusters, graphs
 
@@ -38,10 +38,6 @@ def refining(*, promising: int, first_look: int, merged_axes: int) -> Iterator[N
         yield
 
 
-def pool_of(model: CostModel, space: Space = SPACE) -> Candidates:
-    return candidates(model, space, {}, Pins())
-
-
 def full_tables(pool: Candidates) -> Problem:
     return Problem(vectors=tuple(pool.vectors), matrices=edge_tables(pool.model, pool.choices))
 
@@ -49,7 +45,7 @@ def full_tables(pool: Candidates) -> Problem:
 def total_s(model: CostModel, space: Space = SPACE) -> float:
     best, certificate = best_slicings(model, space, {})
     assert certificate.optimal
-    return sum(cost.total_s for cost in model.plan_costs(best).values())
+    return cost_of(model, best).total_s
 
 
 @settings(max_examples=40)
@@ -58,7 +54,7 @@ def test_refining_finds_what_elimination_on_full_tables_finds(
     graph: LayerGraph, cluster: Cluster, promising: int, first_look: int, merged_axes: int
 ) -> None:
     model = CostModel(graph, cluster)
-    expected_s = eliminate(full_tables(pool_of(model))).cost
+    expected_s = eliminate(full_tables(pool_of(model, SPACE))).cost
     with refining(promising=promising, first_look=first_look, merged_axes=merged_axes):
         assert total_s(model) == pytest.approx(expected_s, rel=1e-9)
 
@@ -70,7 +66,7 @@ def test_refining_changes_nothing_on_a_machine_of_several_tiers(graph: LayerGrap
     plain_s = total_s(model)
     with refining(promising=4, first_look=3, merged_axes=2):
         assert total_s(model) == pytest.approx(plain_s, rel=1e-9)
-    assert eliminate(full_tables(pool_of(model))).cost == pytest.approx(plain_s, rel=1e-9)
+    assert eliminate(full_tables(pool_of(model, SPACE))).cost == pytest.approx(plain_s, rel=1e-9)
 
 
 @settings(max_examples=20)

@@ -4,9 +4,12 @@ import pytest
 
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.recost import recost_terms
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, GraphError, InfeasibleError, PlanError, UnknownName
+from slicewise.graph.dims import Dim
 from slicewise.graph.sources import load_graph
+from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, Space
 from slicewise.planning import baseline_plan, describe, model_of, pipeline_plan, plan, predicted
 from slicewise.search.baselines import data
@@ -69,11 +72,15 @@ def test_a_wider_space_is_never_dearer() -> None:
 
 
 def test_given_slicings_are_described_as_they_are() -> None:
-    model = CostModel(small_cnn(), machine(2))
-    slicings = {layer.name: (None,) for layer in model.graph}
-    described = describe(model, slicings)
+    """The second evaluator, which shares nothing with the planner's tables, is the truth."""
+    graph, cluster = small_cnn(), machine(2)
+    slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
+    described = describe(CostModel(graph, cluster), slicings)
     assert described.slicings == slicings
-    assert described.predicted == predicted(model, slicings)
+    terms = recost_terms(graph, cluster, slicings)
+    terms["compute_s"] = terms.pop("forward_s") + terms.pop("backward_s")
+    assert {term: described.predicted[term] for term in terms} == pytest.approx(terms)
+    assert described.predicted["additive_s"] == pytest.approx(sum(terms.values()))
 
 
 @pytest.mark.parametrize("training", [Training(), Training(optimizer="adam", batchnorm="local", recompute=True)])

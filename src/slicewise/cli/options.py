@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
@@ -136,16 +135,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def require_torch() -> None:
-    """Before work that would be in vain without it."""
-    try:
-        found = find_spec("torch") is not None
-    except ValueError:  # imports of it are blocked
-        found = False
-    if not found:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
 
 def progress(message: str) -> None:

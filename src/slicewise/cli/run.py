@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, seed, shape
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, seed, shape
+from slicewise.extras import require_torch
 from slicewise.strategy import LAYERWISE, PLANNED
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.planner import best_slicings
 from slicewise.search.problem import Problem
+from tests.pricing import cost_of
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
 
@@ -131,7 +132,7 @@ def test_readings_differ_in_one_term_each() -> None:
 
     def priced(reading: type[OptCnnModel]) -> Cost:
         model = reading(plain.graph, plain.cluster, plain.training)
-        return sum(model.plan_costs(slicings).values(), Cost())
+        return cost_of(model, slicings)
 
     ours, at_once, one_server = priced(OptCnnModel), priced(DevicesAtOnce), priced(OneServer)
     assert at_once.transfer_s == pytest.approx(ours.transfer_s / 4)  # all devices lack the same
@@ -142,8 +143,7 @@ def test_readings_differ_in_one_term_each() -> None:
     sides = (OptCnnModel, NodesAtOnce, DevicesAtOnce)
     spread = BASELINES["owt"](nodes)
     in_turn, at_nodes, at_devices = (
-        sum(kind(nodes.graph, nodes.cluster, nodes.training).plan_costs(spread).values(), Cost()).transfer_s
-        for kind in sides
+        cost_of(kind(nodes.graph, nodes.cluster, nodes.training), spread).transfer_s for kind in sides
     )
     assert at_devices < at_nodes < in_turn
     assert READINGS[0].side is PAPERS

@@ -72,7 +72,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     path.write_text("not a program")
     told: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = told.append  # type: ignore[method-assign]
+    handler.emit = told.append  # type: ignore[method-assign,assignment]
     logging.getLogger("torch.export").addHandler(handler)
     with pytest.raises(GraphError, match=r"net.pt2: not an exported program"):
         load_graph(str(path), trust=True)

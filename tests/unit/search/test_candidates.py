@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
@@ -15,6 +14,7 @@ from slicewise.search.pins import Pins
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine, residual_net
+from tests.pricing import cost_of
 
 
 def tied_net(rows: int = 11, columns: int = 12, *, pooled: int = 2) -> LayerGraph:
@@ -55,7 +55,7 @@ def test_the_memory_of_a_choice_is_that_of_its_plan() -> None:
     model = CostModel(residual_net(), machine(2, 2))
     pool = candidates(model, Space(), {}, Pins())
     choice = [len(choices) // 2 for choices in pool.choices]
-    total = sum(model.plan_costs(pool.slicings(choice)).values(), Cost())
+    total = cost_of(model, pool.slicings(choice))
     assert pool.memory(choice) == (total.memory_bytes, total.peak_memory_bytes)
 
 

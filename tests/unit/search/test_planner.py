@@ -7,6 +7,7 @@ from slicewise.partition.legal import Space
 from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import Net, machine, residual_net, small_cnn
+from tests.pricing import cost_of
 
 
 def volume() -> LayerGraph:
@@ -18,17 +19,13 @@ def volume() -> LayerGraph:
     return net.graph
 
 
-def total_s(model: CostModel, slicings: dict[str, tuple[Dim | None, ...]]) -> float:
-    return sum(cost.total_s for cost in model.plan_costs(slicings).values())
-
-
 def test_a_baseline_outside_the_space_widens_it() -> None:
     """Cubes cut three dims in one tier; the default space allows two, and would be left with dearer slabs."""
     model = CostModel(volume(), machine(8))
     known, _ = baseline_slicings(model)
     narrow, _ = best_slicings(model, Space(), {})
     best, certificate = best_slicings(model, Space(), known)
-    assert total_s(model, best) <= total_s(model, known["spatial"]) < total_s(model, narrow)
+    assert cost_of(model, best).total_s <= cost_of(model, known["spatial"]).total_s < cost_of(model, narrow).total_s
     assert certificate.space == f"{Space()}; and the slicings of filter, spatial"
 
 
@@ -52,7 +49,7 @@ def test_both_searches_agree() -> None:
         model = CostModel(graph, machine(2))
         known, _ = baseline_slicings(model)
         costs = [
-            total_s(model, best_slicings(model, Space(), known, settings=Settings(search=search))[0])
+            cost_of(model, best_slicings(model, Space(), known, settings=Settings(search=search))[0]).total_s
             for search in ("elimination", "exhaustive")
         ]
         assert costs[0] == pytest.approx(costs[1], rel=1e-12)

@@ -8,10 +8,9 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.legal import Space
-from slicewise.search.candidates import Candidates, candidates
-from slicewise.search.pins import Pins
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine
+from tests.pricing import pool_of
 
 
 def lookalikes() -> LayerGraph:
@@ -23,10 +22,6 @@ def lookalikes() -> LayerGraph:
     last = net.pool(last, kernel=3, stride=1, padding=1)
     net.output(net.norm(net.norm(last, instance=True)))
     return net.graph
-
-
-def pool_of(model: CostModel, space: Space = Space()) -> Candidates:  # noqa: B008 (frozen)
-    return candidates(model, space, {}, Pins())
 
 
 def listed(choices: Choices) -> list[tuple[Dim | None, ...]]:

@@ -6,13 +6,13 @@ import pytest
 
 from slicewise.cost.model import CostModel
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
 from slicewise.search import solver
 from slicewise.search.planner import Certificate, baseline_slicings, best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import dense_net, machine, residual_net, small_cnn
+from tests.pricing import cost_of
 
 NOW = Settings(time_limit_s=0)
 GRAPHS = [small_cnn(8), residual_net(8), dense_net()]
@@ -20,13 +20,9 @@ any_graph = pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.nam
 any_machine = pytest.mark.parametrize("sizes", [(4,), (2, 2), (2, 3)])
 
 
-def total_s(model: CostModel, slicings: dict[str, Slicing]) -> float:
-    return sum(cost.total_s for cost in model.plan_costs(slicings).values())
-
-
 def searched(model: CostModel, settings: Settings = Settings()) -> tuple[float, Certificate]:  # noqa: B008 (frozen)
     best, certificate = best_slicings(model, Space(), baseline_slicings(model)[0], settings=settings)
-    return total_s(model, best), certificate
+    return cost_of(model, best).total_s, certificate
 
 
 def check_gap(cost_s: float, certificate: Certificate, optimum_s: float) -> None:
@@ -66,7 +62,7 @@ def test_at_a_deadline_the_gap_is_true_and_no_baseline_is_cheaper(graph: LayerGr
     check_gap(cost_s, certificate, optimum_s)
     assert certificate.method == "branch and bound"
     for slicings in baseline_slicings(model)[0].values():
-        assert cost_s <= total_s(model, slicings) * (1 + 1e-9)
+        assert cost_s <= cost_of(model, slicings).total_s * (1 + 1e-9)
 
 
 def test_what_a_deadline_left_open_is_said() -> None:

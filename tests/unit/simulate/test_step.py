@@ -9,6 +9,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.simulate.step import StepTimeline, simulate_step
 from tests.builders import Net, machine
+from tests.pricing import cost_of
 
 
 def two_convs() -> LayerGraph:
@@ -21,7 +22,7 @@ def simulated(dim: Dim | None, overlap: float = 1.0) -> tuple[StepTimeline, Cost
     graph = two_convs()
     model = CostModel(graph, machine(2, overlap=overlap))
     slicings: dict[str, Slicing] = {layer.name: (dim,) for layer in graph}
-    return simulate_step(model, slicings), sum(model.plan_costs(slicings).values(), Cost())
+    return simulate_step(model, slicings), cost_of(model, slicings)
 
 
 def test_forward_runs_in_order_and_backward_in_reverse() -> None:
@@ -80,7 +81,7 @@ def test_every_term_of_the_breakdown_is_on_the_devices_line() -> None:
         "norm0": (Dim.N,),
         "output0": (Dim.N,),
     }
-    total = sum(model.plan_costs(slicings).values(), Cost())
+    total = cost_of(model, slicings)
     timeline = simulate_step(model, slicings)
     for term in ("forward", "backward", "transfer", "halo", "reduce", "update"):
         spent_s = sum(event.stop_s - event.start_s for event in timeline.events if event.term == term)
