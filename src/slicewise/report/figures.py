@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import RequestError
 from slicewise.plans.plan import Plan
 from slicewise.saving import write_file
+from slicewise.terms import LAYER_TERMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,10 +93,9 @@ def _draw_strategies(plan: Plan, axes: "Axes") -> None:
     possible = {name: row for name, row in rows.items() if row.get("feasible", True)}
     names = list(reversed(possible))
     left = [0.0] * len(names)
-    for term, colour in TERM_COLOURS.items():
-        key = "exposed_sync_s" if term == "sync" else f"{term}_s"
-        widths = [1e3 * possible[name][key] for name in names]
-        axes.barh(names, widths, left=left, color=colour, label=term)
+    for term in LAYER_TERMS:
+        widths = [1e3 * possible[name][f"{term.waited}_s"] for name in names]
+        axes.barh(names, widths, left=left, color=TERM_COLOURS.get(term.name), label=term.name)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for row, (name, end) in enumerate(zip(names, left, strict=True)):
         moved = possible[name]["bytes_moved"] / 1e9

@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.breakdown import Cost
 from slicewise.plans.plan import Plan, Stages, spelled
+from slicewise.terms import MOVING
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -122,7 +123,8 @@ def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
     return result
 
 
-PREDICTED = ("step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory")
+_TERMS = ("compute", *MOVING)
+PREDICTED = ("step", "samples/s", *_TERMS, "bytes", "memory")
 
 
 def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         seconds(row["iteration_s"]),
         _rate(row),
-        *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
+        *(seconds(row[f"{term}_s"]) for term in _TERMS),
         amount(row["bytes_moved"], "B"),
         amount(row["peak_memory_bytes"], "B"),
     )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import Tuning
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, UnknownName
@@ -20,6 +21,7 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.plans.plan import spelled
+from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import STRATEGIES
@@ -109,7 +111,6 @@ class SlicewiseEngine:
         return replace(self, cluster=cluster)
 
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
-        from slicewise.planning import predicted
         from slicewise.search.baselines import BASELINES, hybrid
         from slicewise.search.pipeline import best_pipeline
 
@@ -126,14 +127,14 @@ class SlicewiseEngine:
             slicings = hybrid(model, strategy, split[0])
         else:
             slicings = BASELINES["data" if strategy == "serial" else strategy](model)
-        terms = of_prediction(predicted(model, slicings))
+        terms = of_prediction(predicted_step(model, slicings))
         return replace(terms, split=_usual(model, slicings) if devices > 1 else "")
 
     def _model(self, graph: LayerGraph, devices: int) -> CostModel:
         cluster = self.cluster.with_devices(devices)
         if self.overlap is not None:
             cluster = replace(cluster, overlap=self.overlap)
-        return CostModel(graph, cluster, self.training)
+        return AnalyticModel(graph, cluster, self.training)
 
 
 def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:

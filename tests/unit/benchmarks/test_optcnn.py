@@ -16,12 +16,12 @@ from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import cells
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.optcnn import OptCnnModel
-from slicewise.planning import predicted
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.planner import best_slicings
 from slicewise.search.problem import Problem
+from slicewise.simulate.predicting import predicted_step
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
 
@@ -57,7 +57,7 @@ def test_layer_wise_leads_the_others_at_16_gpus_by_what_the_paper_says_within_15
 def test_one_gpu_is_as_fast_as_the_papers_and_nothing_else_is_fitted(side: Side, network: str) -> None:
     expected = bars()[network, "data", 1].images_per_s
     model = model_of(side, network, 1, scale_for(side, network, expected))
-    found = predicted(model, {layer.name: () for layer in model.graph})["samples_per_s"]
+    found = predicted_step(model, {layer.name: () for layer in model.graph})["samples_per_s"]
     assert found == pytest.approx(expected, rel=1e-6)
     plain = model_of(side, network, 1)
     assert model.cluster.tiers == plain.cluster.tiers

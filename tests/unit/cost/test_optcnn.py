@@ -2,8 +2,8 @@
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.optcnn import OptCnnModel
 from slicewise.cost.registry import model_named
 from slicewise.errors import UnknownName
@@ -28,7 +28,7 @@ TENSOR_BYTES = 4 * (4 * 8 * 8 * 8)
 
 
 def test_models_are_found_by_name() -> None:
-    assert model_named("analytic") is CostModel
+    assert model_named("analytic") is AnalyticModel
     assert model_named("optcnn") is OptCnnModel
     with pytest.raises(UnknownName, match="unknown cost model 'guess'; choose from analytic, optcnn"):
         model_named("guess")
@@ -36,7 +36,7 @@ def test_models_are_found_by_name() -> None:
 
 def test_compute_is_the_analytic_models_and_there_is_no_update_halo_or_statistics() -> None:
     graph = residual_net()
-    ours, theirs = CostModel(graph, NODES), OptCnnModel(graph, NODES)
+    ours, theirs = AnalyticModel(graph, NODES), OptCnnModel(graph, NODES)
     for layer in graph:
         for slicing in ((N, N), (N, None), (N, H)):
             mine, other = ours.layer_cost(layer, slicing), theirs.layer_cost(layer, slicing)

@@ -1,6 +1,6 @@
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.tiers import bytes_by_tier, tier_names, tier_of_ranks
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
@@ -11,7 +11,7 @@ from tests.builders import dense_net, machine, residual_net, small_cnn
 @pytest.mark.parametrize("graph", [small_cnn(batch=8), residual_net(batch=8), dense_net(batch=8)], ids=lambda g: g.name)
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "owt"])
 def test_the_tiers_share_all_bytes_that_a_plan_moves(graph: LayerGraph, name: str) -> None:
-    model = CostModel(graph, machine(2, 2, 2))
+    model = AnalyticModel(graph, machine(2, 2, 2))
     slicings = BASELINES[name](model)
     assert sum(bytes_by_tier(model, slicings).values()) == sum(
         c.bytes_moved for c in model.plan_costs(slicings).values()
@@ -20,7 +20,7 @@ def test_the_tiers_share_all_bytes_that_a_plan_moves(graph: LayerGraph, name: st
 
 def test_what_stays_within_a_node_crosses_no_link_between_nodes() -> None:
     graph = small_cnn(batch=4)
-    model = CostModel(graph, machine(2, 2))
+    model = AnalyticModel(graph, machine(2, 2))
     inside = dict.fromkeys((layer.name for layer in graph), (Dim.N, Dim.N)) | {"linear0": (Dim.N, Dim.F)}
     by_filter = bytes_by_tier(model, inside)
     by_sample = bytes_by_tier(model, dict.fromkeys(inside, (Dim.N, Dim.N)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, MemoryLimitError
 from slicewise.graph.layer_graph import LayerGraph
@@ -40,7 +40,7 @@ def wide_net(batch: int = 3) -> LayerGraph:
 
 
 def pool_of(graph: LayerGraph, *sizes: int, space: Space = NARROW) -> Candidates:
-    return candidates(CostModel(graph, machine(*sizes)), space, {}, Pins())
+    return candidates(AnalyticModel(graph, machine(*sizes)), space, {}, Pins())
 
 
 def seconds_and_peaks(pool: Candidates) -> tuple[Floats, Floats]:
