@@ -14,13 +14,20 @@ class Nature(StrEnum):
 
 
 class Group(StrEnum):
-    """What the oracle's table adds a term to."""
+    """What the oracle's table adds a term to, and how it tells it."""
 
-    COMPUTE = "compute"
-    GRADIENT = "gradient"
-    LAYERWISE = "layerwise"  # collectives between layers and inside them
-    HALO = "halo"
-    P2P = "p2p"  # between the stages of a pipeline
+    told: str
+
+    def __new__(cls, value: str, told: str) -> "Group":
+        made = str.__new__(cls, value)
+        made._value_, made.told = value, told
+        return made
+
+    COMPUTE = "compute", "compute"
+    GRADIENT = "gradient", "gradient exchange"
+    LAYERWISE = "layerwise", "layer-wise collectives"  # between layers and inside them
+    HALO = "halo", "halo exchange"
+    P2P = "p2p", "transfers between stages"  # of a pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

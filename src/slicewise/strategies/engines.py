@@ -14,6 +14,7 @@ from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import Tuning
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, UnknownName
 from slicewise.factors import divisors
@@ -26,6 +27,7 @@ from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import STRATEGIES
 from slicewise.strategies.setting import Setting, Terms, parts
+from slicewise.terms import LAYER_TERMS, MOVING_GROUPS, Group
 
 Split = tuple[int, int]
 HYBRIDS = ("data+filter", "data+spatial")
@@ -144,25 +146,26 @@ def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:
     return spelled(products.most_common(1)[0][0], axes) if products else ""
 
 
-def of_prediction(predicted: Mapping[str, float]) -> Terms:
-    """A plan's prediction under the oracle's names.
+def of_prediction(predicted: Prediction) -> Terms:
+    """A plan's prediction, its terms added up by group.
 
     What gradients cost is whatever they add to the step: the wait for them, and what they slow down on shared links. A
-    pipeline's stages wait for each other: that is compute, as in its closed form.
+    pipeline's stages wait for each other: that is compute, as in its closed form. What they tell each other is p2p.
     """
-    pipelined = "bubble_s" in predicted
-    others_s = predicted["reduce_s"] + predicted["transfer_s"] + predicted["halo_s"]
-    compute_s = predicted["compute_s"] + predicted["update_s"]
-    if pipelined:
-        compute_s = predicted["iteration_s"] - others_s
+    pipelined = "bubble" in predicted.seconds
+    groups = dict.fromkeys(Group, 0.0)
+    for term in LAYER_TERMS:
+        group = Group.P2P if pipelined and term.group is Group.LAYERWISE else term.group
+        groups[group] += predicted.seconds[term.name]
+    others_s = sum(groups[group] for group in MOVING_GROUPS if group is not Group.GRADIENT)
+    compute_s = predicted.iteration_s - others_s if pipelined else groups[Group.COMPUTE]
+    groups[Group.GRADIENT] = max(0.0, predicted.iteration_s - compute_s - others_s)
     return Terms(
         compute_s=compute_s,
-        update_s=predicted["update_s"],
-        gradient_s=max(0.0, predicted["iteration_s"] - compute_s - others_s),
-        layerwise_s=predicted["reduce_s"] + (0.0 if pipelined else predicted["transfer_s"]),
-        halo_s=predicted["halo_s"],
-        p2p_s=predicted["transfer_s"] if pipelined else 0.0,
-        memory_bytes=predicted["peak_memory_bytes"],
+        update_s=predicted.seconds["update"],
+        **{f"{group}_s": groups[group] for group in MOVING_GROUPS},
+        memory_bytes=predicted.peak_memory_bytes,
+        plan=predicted,
     )
 
 
