@@ -4,6 +4,7 @@ import pytest
 
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
+from slicewise.cost.recost import recost
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, GraphError, InfeasibleError, PlanError, UnknownName
 from slicewise.graph.sources import load_graph
@@ -74,7 +75,8 @@ def test_given_slicings_are_described_as_they_are() -> None:
     slicings = {layer.name: (None,) for layer in model.graph}
     described = describe(model, slicings)
     assert described.slicings == slicings
-    assert described.predicted == predicted_step(model, slicings)
+    again_s = recost(model.graph, model.cluster, slicings, model.training)
+    assert described.predicted.additive_s == pytest.approx(again_s)
 
 
 @pytest.mark.parametrize("training", [Training(), Training(optimizer="adam", batchnorm="local", recompute=True)])

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import Tuning
@@ -160,10 +160,11 @@ def of_prediction(predicted: Prediction) -> Terms:
     others_s = sum(groups[group] for group in MOVING_GROUPS if group is not Group.GRADIENT)
     compute_s = predicted.iteration_s - others_s if pipelined else groups[Group.COMPUTE]
     groups[Group.GRADIENT] = max(0.0, predicted.iteration_s - compute_s - others_s)
+    moving: dict[str, Any] = {f"{group}_s": groups[group] for group in MOVING_GROUPS}
     return Terms(
         compute_s=compute_s,
         update_s=predicted.seconds["update"],
-        **{f"{group}_s": groups[group] for group in MOVING_GROUPS},
+        **moving,
         memory_bytes=predicted.peak_memory_bytes,
         plan=predicted,
     )

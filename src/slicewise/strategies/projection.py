@@ -47,7 +47,7 @@ class Projection:
 
     @property
     def prediction(self) -> Prediction:
-        """The step as every plan has it. A closed form counts no bytes, and adds norm statistics to other collectives."""
+        """The step as every plan has it. Closed forms count no bytes; norm statistics are part of their transfers."""
         terms = self.terms
         if terms is None or terms.plan is not None:
             return (terms and terms.plan) or Prediction()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,8 @@ class Terms:
         """All communication takes `factor` times as long."""
         if factor == 1:
             return self
-        return replace(self, **{f"{group}_s": factor * self.seconds(group) for group in MOVING_GROUPS})
+        longer: dict[str, Any] = {f"{group}_s": factor * self.seconds(group) for group in MOVING_GROUPS}
+        return replace(self, **longer)
 
     def overlapped(self, overlap: float) -> "Terms":
         """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free."""

@@ -15,7 +15,7 @@ from benchmarks.optcnn.readings import READINGS, DevicesAtOnce, NodesAtOnce, One
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import cells
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.optcnn import OptCnnModel
+from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
@@ -129,7 +129,7 @@ def test_readings_differ_in_one_term_each() -> None:
     plain = model_of(PAPERS, "alexnet_optcnn", 4)
     slicings = BASELINES["owt"](plain)
 
-    def priced(reading: type[OptCnnModel]) -> Cost:
+    def priced(reading: type[PaperModel]) -> Cost:
         model = reading(plain.graph, plain.cluster, plain.training)
         return sum(model.plan_costs(slicings).values(), Cost())
 

@@ -100,7 +100,7 @@ def test_it_shares_no_code_with_what_it_checks() -> None:
         "slicewise.cluster.cluster.Cluster",
         "slicewise.cost.training.PLAIN",
         "slicewise.cost.training.Training",
-        "slicewise.graph.layer.Kind",
+        "slicewise.graph.kind.Kind",
         "slicewise.graph.layer.Layer",
         "slicewise.graph.layer_graph.LayerGraph",
         "slicewise.graph.window.Window",
