@@ -1,7 +1,7 @@
 import pytest
 
 from slicewise.cost.analytic import AnalyticModel
-from slicewise.cost.tiers import bytes_by_tier, tier_names, tier_of_ranks
+from slicewise.cost.tiers import bytes_by_tier, sent_as_predicted, tier_names, tier_of_ranks
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.search.baselines import BASELINES
@@ -36,3 +36,12 @@ def test_a_group_counts_for_the_widest_tier_between_its_ranks() -> None:
     assert tier_of_ranks(cluster.mesh, names, [0, 1]) == "tier2"
     assert tier_of_ranks(cluster.mesh, names, [0, 2, 1, 3]) == "tier1"
     assert tier_of_ranks(cluster.mesh, names, [3, 4]) == "tier0"
+
+
+def test_bytes_are_as_predicted_where_every_tiers_are() -> None:
+    counted = {"bytes_moved": 3, "bytes_by_tier": {"inter": 1, "intra": 2}}
+    assert sent_as_predicted(counted, dict(counted))
+    assert sent_as_predicted(counted, {})  # nothing was predicted
+    assert sent_as_predicted(counted, {"bytes_moved": 3})
+    assert not sent_as_predicted(counted, {**counted, "bytes_moved": 4})
+    assert not sent_as_predicted(counted, {**counted, "bytes_by_tier": {"inter": 2, "intra": 1}})
