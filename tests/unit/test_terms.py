@@ -1,6 +1,7 @@
 """Whoever tells seconds or bytes by term knows every term of the list."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,10 @@ MADE = plan(residual_net(8), machine(2, 2))
 PIPELINE = pipeline_plan(small_cnn(8), machine(2), batch=8)
 
 
+def _cost(figures: dict[str, Any]) -> Cost:
+    return Cost(**figures)
+
+
 def test_every_term_has_a_name_of_its_own() -> None:
     names = [term.name for term in TERMS]
     assert len(set(names)) == len(names)
@@ -35,12 +40,12 @@ def test_every_term_has_a_name_of_its_own() -> None:
 @OF_LAYERS
 def test_a_cost_has_every_term_of_layers(term: Term) -> None:
     (field, *others) = [f"{part}_s" for part in term.parts or (term.name,)]
-    cost = replace(Cost(), **{field: 2.0})
+    cost = _cost({field: 2.0})
     assert cost.seconds(term.name) == cost.total_s == 2.0
     assert cost.communication_s == (2.0 if term.nature is Nature.COMMUNICATION else 0.0)
     assert {field, *others, f"{term.name}_s"} <= cost.to_dict().keys()
     if term.name in MOVING:
-        sent = replace(Cost(), **{f"{term.name}_bytes": 3})
+        sent = _cost({f"{term.name}_bytes": 3})
         assert (sent.bytes_moved, sent.sent_bytes[term.name]) == (3, 3)
 
 
@@ -95,11 +100,11 @@ def test_every_row_of_the_oracle_has_a_prediction(engine: str) -> None:
 @OF_LAYERS
 def test_tables_and_sentences_tell_every_term(term: Term) -> None:
     field = f"{(term.parts or (term.name,))[0]}_s"
-    assert term.told in balance(replace(Cost(), **{field: 1.0})) or term.nature is Nature.COMMUNICATION
-    assert reason(replace(Cost(), **{field: 1.0})) == f"+1.00 s {term.name}"
+    assert term.told in balance(_cost({field: 1.0})) or term.nature is Nature.COMMUNICATION
+    assert reason(_cost({field: 1.0})) == f"+1.00 s {term.name}"
     assert term.name in StepsFields.__struct_fields__
     if term.nature is Nature.COMMUNICATION:
-        assert term.told in balance(replace(Cost(), **{field: 1.0, f"{term.name}_bytes": 1}))
+        assert term.told in balance(_cost({field: 1.0, f"{term.name}_bytes": 1}))
         assert term.name in LANES
         cells = prediction_cells({**MADE.predicted, f"{term.name}_s": 7.0})
         assert cells[PREDICTED.index(term.name)] == "7.00 s"
