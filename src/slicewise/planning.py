@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster
-from slicewise.cluster.margins import range_of
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.recost import recost
 from slicewise.cost.registry import model_named
 from slicewise.cost.stage import StageCost
@@ -18,7 +19,7 @@ from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import SPACES, Space
+from slicewise.partition.legal import Space
 from slicewise.partition.stages import Cuts
 from slicewise.plans.plan import Plan, Stages
 from slicewise.search.baselines import BASELINES
@@ -31,7 +32,7 @@ from slicewise.search.registry import search_named
 from slicewise.search.rescoring import rescored
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.pipeline import predicted_pipeline
-from slicewise.simulate.step import simulate_step
+from slicewise.simulate.predicting import predicted_step
 from slicewise.strategy import LAYERWISE, PLANNED, STRATEGIES, Form
 from slicewise.units import ROUNDING, amount
 
@@ -67,8 +68,8 @@ def plan(
     search_named(search)
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
-    if cost == "optcnn" and space.reductions:
-        raise RequestError("--cost optcnn has no price for sliced input channels; use it with --space optcnn")
+    if space.reductions and not model_named(cost).space.reductions:
+        raise RequestError(f"--cost {cost} has no price for sliced input channels; use it with --space {cost}")
     model = _model(graph, cluster, batch, devices, cost, training)
     pins = Pins.parse(fix, forbid)
     pins.check([layer.name for layer in model.graph])
@@ -82,7 +83,7 @@ def plan(
     except MemoryLimitError as error:
         raise InfeasibleError(f"{error}{_remedies(model, limit, space, pins)}") from error
     proof = certificate.to_dict()
-    if objective == "time" and cost == "analytic":  # the paper's model knows no overlap
+    if objective == "time" and model.overlaps:
         progress("simulating the best plan and the baselines")
         again = rescored(model, slicings, found, lambda plan: _allowed(model, plan, pins, limit))
         slicings = dict(again.slicings)
@@ -94,15 +95,15 @@ def plan(
         }
     baselines: dict[str, dict[str, Any]] = {}
     for name, chosen in found.items():
-        expected = predicted(model, chosen)
-        peak = expected["peak_memory_bytes"]
+        expected = predicted_step(model, chosen)
+        peak = expected.peak_memory_bytes
         fits = peak <= limit
         reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
         baselines[name] = {**expected, "feasible": fits, "reason": reason}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     made = describe(model, slicings, certificate=proof, baselines=baselines)
-    if cost == "analytic":
-        _price_again(model, slicings, made.predicted["additive_s"])
+    if model.recosted:
+        _price_again(model, slicings, made.predicted.additive_s)
     return made
 
 
@@ -160,7 +161,7 @@ def baseline_plan(
     if strategy not in PLANNED:
         raise UnknownName("strategy", strategy, [*PLANNED, LAYERWISE])
     if STRATEGIES[strategy].form is Form.STAGES:
-        if cost != "analytic":
+        if not model_named(cost).pipelines:
             raise RequestError(f"--cost {cost} has no price for a pipeline; use analytic")
         return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)
     if micro_batches is not None:
@@ -184,7 +185,7 @@ def pipeline_plan(
     '1f1b'
     """
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
-    model = CostModel(graph.with_batch(batch), cluster, training)
+    model = AnalyticModel(graph.with_batch(batch), cluster, training)
     made = best_pipeline(model, schedule, micro_batches)
     stages = made.pipeline.stage_costs(made.positions)
     layers = model.graph.layers
@@ -232,15 +233,10 @@ def _layer_costs(
     return costs
 
 
-def space_of(cost: str) -> Space:
-    """The space that goes with a cost model: the paper's has no price for sliced input channels."""
-    return SPACES["optcnn" if cost == "optcnn" else "full"]
-
-
-def predicted_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, Any]:
+def predicted_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> Prediction:
     """The predicted step of a plan as it is now, edited or not."""
     if plan.pipeline is None:
-        return predicted(model_of(plan, graph, cluster), plan.slicings)
+        return predicted_step(model_of(plan, graph, cluster), plan.slicings)
     sized = plan.sized(graph)
     positions = plan.pipeline.check(sized, plan.devices)
     model = model_named(plan.cost_model)(sized, cluster, plan.training)
@@ -292,7 +288,7 @@ def _remedies(model: CostModel, limit: float, space: Space, pins: Pins) -> str:
         for option, batch, devices, changed in tried:
             try:
                 machine, sized = cluster.with_devices(devices), graph.with_batch(batch)
-                other = CostModel(changed.normalised(sized, devices), machine, changed)
+                other = type(model)(changed.normalised(sized, devices), machine, changed)
             except RequestError:  # no samples left, or too few for so many devices
                 continue
             _, peak = smallest_peak(candidates(other, space, {}, pins))
@@ -316,7 +312,7 @@ def describe(
         model,
         slicings={layer.name: slicings[layer.name] for layer in model.graph},
         costs={name: cost.to_dict() for name, cost in model.plan_costs(slicings).items()},
-        predicted=predicted(model, slicings),
+        predicted=predicted_step(model, slicings),
         baselines=baselines or {},
         certificate=certificate or {},
     )
@@ -339,28 +335,3 @@ def _plan(model: CostModel, **fields: Any) -> Plan:
         machine=cluster,
         **fields,
     )
-
-
-def predicted(model: CostModel, slicings: Mapping[str, Slicing]) -> dict[str, Any]:
-    """The predicted step, under the names of the JSON."""
-    total = sum(model.plan_costs(slicings).values(), Cost())
-    timeline = simulate_step(model, slicings)
-    # the paper's model knows no overlap
-    simulated_s = timeline.seconds if model.name == "analytic" else total.total_s
-    return {
-        "iteration_s": simulated_s,
-        **range_of(model.cluster, simulated_s),
-        "additive_s": total.total_s,
-        "simulated_s": simulated_s,
-        "compute_s": total.compute_s,
-        "transfer_s": total.transfer_s,
-        "halo_s": total.halo_s,
-        "reduce_s": total.reduce_s,
-        "sync_s": total.sync_s,
-        "exposed_sync_s": timeline.exposed_sync_s if model.name == "analytic" else total.sync_s,
-        "update_s": total.update_s,
-        "samples_per_s": model.graph.batch / simulated_s,
-        "bytes_moved": total.bytes_moved,
-        "peak_memory_bytes": total.peak_memory_bytes,
-        "origin": model.cluster.origin,
-    }

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import nn
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import PlanError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
@@ -270,7 +270,7 @@ def _frozen_bytes() -> tuple[int, int]:
     model[0].requires_grad_(False)
     graph = capture(model, torch.zeros(4, 4))
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    predicted = cost_of(CostModel(graph, machine(2)), slicings).bytes_moved
+    predicted = cost_of(AnalyticModel(graph, machine(2)), slicings).bytes_moved
     net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
     with CountCollectives() as counted:
         net(torch.ones(2, 4)).sum().backward()
@@ -281,7 +281,7 @@ def _poisoned_check() -> tuple[bool, str]:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     graph = capture(model, torch.zeros(4, 4), name="poisoned")
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    plan = describe(CostModel(graph, machine(2)), slicings)
+    plan = describe(AnalyticModel(graph, machine(2)), slicings)
     honest = GradientSync._hand_out
 
     def poison(self: GradientSync, name: str, gradient: torch.Tensor) -> None:

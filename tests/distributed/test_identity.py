@@ -296,7 +296,7 @@ def test_ranks_may_plan_for_themselves(pair: World) -> None:
 
 def _planned_apart() -> float:
     plan, model = _plan(), _made()
-    plan = replace(plan, predicted={**plan.predicted, "iteration_s": float(dist.get_rank())})
+    plan = replace(plan, predicted=replace(plan.predicted, iteration_s=float(dist.get_rank())))
     return _off(parallelize(copy.deepcopy(model), plan), model)
 
 

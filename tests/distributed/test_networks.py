@@ -8,7 +8,7 @@ from torch import nn
 
 from slicewise.cluster.cluster import parse_cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.zoo import AlexNet, UNet3d
 from slicewise.partition.buckets import buckets
@@ -136,7 +136,7 @@ def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
     pairs = []
     for batch in NETWORKS[name][2]:
         graph = capture(model, torch.zeros(2, *NETWORKS[name][1])).with_batch(batch)
-        costs = CostModel(graph, cluster)
+        costs = AnalyticModel(graph, cluster)
         plans: dict[str, dict[str, Slicing]] = {
             f"random {seed}": random_slicings(graph, cluster.mesh, seed) for seed in range(3)
         }
@@ -195,7 +195,7 @@ def _sync_collectives() -> tuple[int, int]:
     mesh = Mesh.of({"local": 2})
     model = AlexNet(classes=8, dropout=0.0, width=8, hidden=1024)
     graph = capture(model, torch.zeros(2, 3, 224, 224)).with_batch(2)
-    slicings = BASELINES["data"](CostModel(graph, parse_cluster(CLUSTER, "test")))
+    slicings = BASELINES["data"](AnalyticModel(graph, parse_cluster(CLUSTER, "test")))
     net = SlicedModule(model, graph, slicings, mesh)
     net(torch.randn(1, 3, 224, 224)).sum().backward()
     with CountCollectives() as counted:

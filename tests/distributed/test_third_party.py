@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE
 from slicewise.graph.layer_graph import LayerGraph
@@ -47,7 +47,7 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
     pairs = []
     for batch in (4, 3):
         graph = capture(model, torch.zeros(2, *NETWORKS[name].shape), name=name).with_batch(batch)
-        costs = CostModel(graph, cluster)
+        costs = AnalyticModel(graph, cluster)
         plans = _spatial_plans(graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
         for label, slicings in plans.items():
             predicted = cost_of(costs, slicings).bytes_moved

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.scaled import with_link
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN
 from slicewise.explaining.decisions import explain_slicings
@@ -47,7 +47,7 @@ def test_a_stretch_changes_by_what_the_plan_changes(
 def test_the_runner_up_of_a_layer_is_the_best_of_all_others(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     chosen = data.draw(slicings(graph, cluster.mesh))
     layer = data.draw(st.sampled_from(graph.layers))
     (decision,) = explain_slicings(model, chosen, layer=layer.name).decisions
@@ -101,7 +101,7 @@ def test_beyond_a_bandwidth_threshold_the_other_slicing_is_better(
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
 def test_differences_between_two_plans_add_up(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
     comparison = compare_models((model, one), (model, other))
     assert comparison.differences is not None

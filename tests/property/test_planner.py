@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN
@@ -40,7 +41,7 @@ def total_s(model: CostModel, chosen: dict[str, Slicing]) -> float:
 def test_tables_hold_what_the_model_says_of_every_plan(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     pool = candidates(model, Space(), {}, Pins())
     problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(model, pool.choices))
     chosen = data.draw(slicings(graph, cluster.mesh))
@@ -54,7 +55,7 @@ def test_tables_hold_what_the_model_says_of_every_plan(
 @settings(max_examples=25)
 @given(graphs(), clusters())
 def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGraph, cluster: Cluster) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     known, _ = baseline_slicings(model)
     best, certificate = best_slicings(model, Space(), known)
     assert all(refusal(layer, best[layer.name], cluster.mesh) is None for layer in graph)
@@ -66,7 +67,7 @@ def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGrap
 @settings(max_examples=20)
 @given(graphs(max_layers=3), clusters(), st.data())
 def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     best, _ = best_slicings(model, Space(), baseline_slicings(model)[0])
     other = data.draw(slicings(graph, cluster.mesh))
     assert total_s(model, best) <= total_s(model, other) * (1 + 1e-9)

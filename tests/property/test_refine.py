@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
@@ -53,7 +54,7 @@ def total_s(model: CostModel, space: Space = SPACE) -> float:
 def test_refining_finds_what_elimination_on_full_tables_finds(
     graph: LayerGraph, cluster: Cluster, promising: int, first_look: int, merged_axes: int
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     expected_s = eliminate(full_tables(pool_of(model, SPACE))).cost
     with refining(promising=promising, first_look=first_look, merged_axes=merged_axes):
         assert total_s(model) == pytest.approx(expected_s, rel=1e-9)
@@ -62,7 +63,7 @@ def test_refining_finds_what_elimination_on_full_tables_finds(
 @pytest.mark.parametrize("graph", [small_cnn(8), residual_net(8)], ids=lambda graph: graph.name)
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (2, 6)])
 def test_refining_changes_nothing_on_a_machine_of_several_tiers(graph: LayerGraph, sizes: tuple[int, ...]) -> None:
-    model = CostModel(graph, machine(*sizes))
+    model = AnalyticModel(graph, machine(*sizes))
     plain_s = total_s(model)
     with refining(promising=4, first_look=3, merged_axes=2):
         assert total_s(model) == pytest.approx(plain_s, rel=1e-9)
@@ -73,7 +74,7 @@ def test_refining_changes_nothing_on_a_machine_of_several_tiers(graph: LayerGrap
 @given(graphs(max_layers=2), clusters([(2, 2), (2, 3), (4,)]), st.integers(1, 4))
 def test_bounds_of_groups_and_slicings_hold_at_every_stage(graph: LayerGraph, cluster: Cluster, most: int) -> None:
     """Until all groups are split: no choice that an optimum uses is dropped, and no bound exceeds the truth."""
-    pool = pool_of(CostModel(graph, cluster), Space(dims_per_layer=1, dims_per_tier=1))
+    pool = pool_of(AnalyticModel(graph, cluster), Space(dims_per_layer=1, dims_per_tier=1))
     assume(prod(map(len, pool.choices)) <= 200_000)
     problem = full_tables(pool)
     truths, best = cheapest_with(problem), every_plan(problem).min()

@@ -174,6 +174,7 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
 
 
 def _rank(options: argparse.Namespace) -> int:
+    from slicewise.cost.tiers import sent_as_predicted
     from slicewise.errors import RankError, SlicewiseError
     from slicewise.running.ranks import rank
     from slicewise.running.worker import RunRequest, run_rank
@@ -197,8 +198,7 @@ def _rank(options: argparse.Namespace) -> int:
         raise
     except BaseException as error:  # a model or its data that calls exit() has not done its work
         raise RankError(described(error, rank())) from error
-    expected = result["predicted"]
-    as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
+    as_predicted = sent_as_predicted(result, result["predicted"])
     finite = result["first_nan_step"] is None
     passed = result.get("check", {}).get("passed", True) and as_predicted and finite
     if rank() == 0:

@@ -9,18 +9,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.explaining.flips import Changed, Flip
 from slicewise.explaining.stretch import Assignment, Stretch
 from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.planning import model_of, predicted, space_of
+from slicewise.planning import model_of
 from slicewise.plans.plan import Plan, spelled
 from slicewise.search.baselines import data
 from slicewise.search.planner import baseline_slicings
+from slicewise.simulate.predicting import predicted_step
+from slicewise.terms import LAYER_TERMS
 
 _AT_ONCE = 16
 CONTENDERS = 3  # of the other slicings of a stretch: what may overtake it when machine or batch change
@@ -67,7 +70,7 @@ class Decision:
                 "fits": other.fits,
                 "saved_s": saved.total_s,
                 "saved_bytes": saved.bytes_moved,
-                "saved": {term: getattr(saved, f"{term}_s") for term in TERMS},
+                "saved": {term.name: saved.seconds(term.name) for term in LAYER_TERMS},
                 "cost": other.cost.to_dict(),
             }
 
@@ -89,14 +92,14 @@ class Explanation:
     title: str
     reference: str  # the strategy compared with
     reason: str  # why not data parallelism, where it is another
-    predicted: Mapping[str, Any]
-    reference_predicted: Mapping[str, Any]
+    predicted: Prediction
+    reference_predicted: Prediction
     decisions: tuple[Decision, ...]
 
     @property
     def saved_s(self) -> float:
         """By the sum of terms, which is what the search minimises."""
-        return float(self.reference_predicted["additive_s"] - self.predicted["additive_s"])
+        return self.reference_predicted.additive_s - self.predicted.additive_s
 
     @property
     def most(self) -> tuple[Decision, ...]:
@@ -109,8 +112,8 @@ class Explanation:
             "reference": self.reference,
             "reason": self.reason,
             "saved_s": self.saved_s,
-            "predicted": dict(self.predicted),
-            "reference_predicted": dict(self.reference_predicted),
+            "predicted": self.predicted.to_dict(),
+            "reference_predicted": self.reference_predicted.to_dict(),
             "summary": [sentences(decision, self) for decision in self.most],
             "decisions": [{**decision.to_dict(), "sentence": sentences(decision, self)} for decision in self.decisions],
         }
@@ -170,8 +173,8 @@ def explain_slicings(
         title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
         reference=reference,
         reason=reason,
-        predicted=predicted(model, slicings),
-        reference_predicted=predicted(model, reference_slicings),
+        predicted=predicted_step(model, slicings),
+        reference_predicted=predicted_step(model, reference_slicings),
         decisions=tuple(judge.decision(Stretch(model, slicings, reference_slicings, group)) for group in groups),
     )
 
@@ -197,7 +200,7 @@ class _Judge:
     def __init__(self, model: CostModel, room_bytes: float) -> None:
         self.model, self.room_bytes = model, max(0.0, room_bytes)
         self.changed = Changed(model)
-        self.space = space_of(model.name)
+        self.space = model.space
         self.axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
         self._known: dict[object, Decision] = {}
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.explaining.decisions import Explanation
 from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
 from slicewise.report.terminal import PREDICTED, PREDICTED_NOTES, prediction_cells
+from slicewise.terms import LAYER_TERMS
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -61,8 +62,8 @@ def _show_one(page: Page, explanation: Explanation) -> None:
 def _terms(costs: Mapping[str, Cost]) -> Table:
     """One column per cost, one row per term: seconds, and bytes where it moves some."""
     table = Table("per step", *costs)
-    for term in (*TERMS, "total"):
-        if not any(getattr(cost, f"{term}_s") for cost in costs.values()):
+    for term in (*(term.name for term in LAYER_TERMS), "total"):
+        if not any(cost.seconds(term) for cost in costs.values()):
             continue
         table.add_row(term, *(_term(cost, term) for cost in costs.values()), style="bold" if term == "total" else "")
     table.add_row("memory", *(amount(cost.memory_bytes, "B") for cost in costs.values()))
@@ -70,14 +71,14 @@ def _terms(costs: Mapping[str, Cost]) -> Table:
 
 
 def _term(cost: Cost, term: str) -> str:
-    time = seconds(getattr(cost, f"{term}_s"))
-    moved = cost.bytes_moved if term == "total" else getattr(cost, f"{term}_bytes", 0)
+    time = seconds(cost.seconds(term))
+    moved = cost.bytes_moved if term == "total" else cost.sent_bytes.get(term, 0)
     return f"{time}, {amount(moved, 'B')}" if moved else time
 
 
 def reason(change: Cost) -> str:
     """`-42.5 ms sync, +3.1 ms transfer`: the terms that differ by more than a twentieth of the largest difference."""
-    changes = {term: float(getattr(change, f"{term}_s")) for term in TERMS}
+    changes = {term.name: change.seconds(term.name) for term in LAYER_TERMS}
     largest = max(map(abs, changes.values()))
     told = [(term, value) for term, value in changes.items() if abs(value) > largest / 20 and largest > 1e-9]
     told.sort(key=lambda item: -abs(item[1]))

@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-TERMS = ("compute", "transfer", "sync", "halo", "reduce", "update", "waiting")
-MEANING = {"sync": "what is not hidden behind compute", "waiting": "for links that gradients use, or for other stages"}
+from slicewise.terms import LAYER_TERMS
+from slicewise.units import ROUNDING
+
+WAITING = "waiting"
+TERMS = (*(term.name for term in LAYER_TERMS), WAITING)
+MEANING = {"sync": "what is not hidden behind compute", WAITING: "for links that gradients use, or for other stages"}
 
 
 def step_terms(row: Mapping[str, Any]) -> dict[str, float]:
@@ -14,7 +18,7 @@ def step_terms(row: Mapping[str, Any]) -> dict[str, float]:
     other: neither is in the terms of the prediction.
     """
     terms, left_s = {}, float(row["iteration_s"])
-    for term in TERMS[:-1]:
-        terms[term] = min(left_s, float(row["exposed_sync_s" if term == "sync" else f"{term}_s"]))
-        left_s -= terms[term]
-    return terms | {"waiting": left_s if left_s > 1e-9 * row["iteration_s"] else 0.0}
+    for term in LAYER_TERMS:
+        terms[term.name] = min(left_s, float(row[f"{term.waited}_s"]))
+        left_s -= terms[term.name]
+    return terms | {WAITING: left_s if left_s > ROUNDING * row["iteration_s"] else 0.0}

@@ -8,14 +8,13 @@ from rich.console import ConsoleRenderable
 from slicewise.cluster.margins import margin_of
 from slicewise.strategies.projection import Projection
 from slicewise.strategy import LAYERWISE
+from slicewise.terms import MOVING_GROUPS, Group
 from slicewise.text.page import Prose, plain_text
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 if TYPE_CHECKING:
     from slicewise.strategies.projecting import ProjectionTable
-
-_KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}
 
 
 def oracle_text(table: "ProjectionTable") -> str:
@@ -25,7 +24,7 @@ def oracle_text(table: "ProjectionTable") -> str:
 def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
     oracle = projected.oracle
     possible = [row for row in projected if row.terms]
-    kinds = [kind for kind, name in _KINDS.items() if any(getattr(row.terms, name) for row in possible)]
+    kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
     table = Table(
         "devices", "strategy", "iteration", "range", *(["epoch"] if oracle.samples else []), "memory", "efficiency",
         "samples/s", "compute", *kinds, "split", keys=2,
@@ -53,11 +52,11 @@ def counted(devices: int) -> str:
     return "1 device" if devices == 1 else f"{devices} devices"
 
 
-def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequence[str]:
+def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequence[str]:
     terms = row.terms
     assert terms is not None
     memory = amount(terms.memory_bytes, "B")
-    waits = [getattr(terms, _KINDS[kind]) for kind in kinds]
+    waits = [terms.seconds(kind) for kind in kinds]
     return [
         str(row.devices),
         f"{row.strategy} *" if row.best else row.strategy,

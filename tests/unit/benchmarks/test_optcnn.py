@@ -15,13 +15,13 @@ from benchmarks.optcnn.readings import READINGS, DevicesAtOnce, NodesAtOnce, One
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import cells
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.optcnn import OptCnnModel
-from slicewise.planning import predicted
+from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.planner import best_slicings
 from slicewise.search.problem import Problem
+from slicewise.simulate.predicting import predicted_step
 from tests.pricing import cost_of
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
@@ -58,7 +58,7 @@ def test_layer_wise_leads_the_others_at_16_gpus_by_what_the_paper_says_within_15
 def test_one_gpu_is_as_fast_as_the_papers_and_nothing_else_is_fitted(side: Side, network: str) -> None:
     expected = bars()[network, "data", 1].images_per_s
     model = model_of(side, network, 1, scale_for(side, network, expected))
-    found = predicted(model, {layer.name: () for layer in model.graph})["samples_per_s"]
+    found = predicted_step(model, {layer.name: () for layer in model.graph})["samples_per_s"]
     assert found == pytest.approx(expected, rel=1e-6)
     plain = model_of(side, network, 1)
     assert model.cluster.tiers == plain.cluster.tiers
@@ -130,7 +130,7 @@ def test_readings_differ_in_one_term_each() -> None:
     plain = model_of(PAPERS, "alexnet_optcnn", 4)
     slicings = BASELINES["owt"](plain)
 
-    def priced(reading: type[OptCnnModel]) -> Cost:
+    def priced(reading: type[PaperModel]) -> Cost:
         model = reading(plain.graph, plain.cluster, plain.training)
         return cost_of(model, slicings)
 

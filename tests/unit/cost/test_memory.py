@@ -5,8 +5,8 @@ from math import prod
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
@@ -35,11 +35,11 @@ WEIGHTS = CONV + NORM + LINEAR
 
 def kept(graph: LayerGraph, name: str, slicing: Slicing = (None,), **options: object) -> int:
     training = Training(**options)  # type: ignore[arg-type]
-    return CostModel(graph, PAIR, training).layer_cost(graph[name], slicing).memory_bytes
+    return AnalyticModel(graph, PAIR, training).layer_cost(graph[name], slicing).memory_bytes
 
 
 def total(graph: LayerGraph, slicing: Slicing = (None,), **options: object) -> Cost:
-    model = CostModel(graph, PAIR, Training(**options))  # type: ignore[arg-type]
+    model = AnalyticModel(graph, PAIR, Training(**options))  # type: ignore[arg-type]
     return cost_of(model, {layer.name: slicing for layer in graph})
 
 
@@ -103,7 +103,7 @@ def test_a_running_layer_has_all_its_inputs_and_its_output() -> None:
     source = net.conv(net.input(4, 3, 8, 8), 8)
     fork = net.fork(source)
     net.output(net.add(net.conv(fork, 8), fork))
-    model = CostModel(net.graph, PAIR)
+    model = AnalyticModel(net.graph, PAIR)
     assert model.layer_cost(net["elementwise0"], (Dim.N,)).transient_bytes == 4 * 3 * Y // 2
     plan: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
     found = cost_of(model, plan)

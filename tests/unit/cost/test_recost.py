@@ -7,6 +7,7 @@ import pytest
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost import recost as module
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.recost import recost, recost_terms
@@ -26,7 +27,7 @@ DEVICES = (2, 4, 8, 16)
 
 def model_of(network: str, devices: int, training: Training = PLAIN, cluster: str = "p100-4x4") -> CostModel:
     graph = load_graph(network).with_batch(32 * devices)
-    return CostModel(training.normalised(graph, devices), load_cluster(cluster).with_devices(devices), training)
+    return AnalyticModel(training.normalised(graph, devices), load_cluster(cluster).with_devices(devices), training)
 
 
 def check(model: CostModel, slicings: dict[str, Slicing]) -> None:

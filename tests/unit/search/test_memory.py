@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, MemoryLimitError
 from slicewise.graph.layer_graph import LayerGraph
@@ -51,7 +51,7 @@ def seconds_and_peaks(pool: Candidates) -> tuple[Floats, Floats]:
 
 
 POOLS = [
-    pool_of(CostModel(net, machine(*sizes)), NARROW)
+    pool_of(AnalyticModel(net, machine(*sizes)), NARROW)
     for net, *sizes in ((heavy_net(), 2, 2), (wide_net(), 2), (wide_net(), 3), (heavy_net(), 4))
 ]
 any_pool = pytest.mark.parametrize("pool", POOLS, ids=["heavy 2x2", "wide 2", "wide 3", "heavy 4"])

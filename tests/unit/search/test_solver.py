@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
@@ -33,7 +34,7 @@ def check_gap(cost_s: float, certificate: Certificate, optimum_s: float) -> None
 
 
 def test_the_dense_network_is_wider_than_the_papers_rules_can_take() -> None:
-    _, certificate = searched(CostModel(dense_net(), machine(2)))
+    _, certificate = searched(AnalyticModel(dense_net(), machine(2)))
     assert certificate.remaining_nodes > 2
     assert certificate.method == "elimination"
 
@@ -43,7 +44,7 @@ def test_the_dense_network_is_wider_than_the_papers_rules_can_take() -> None:
 def test_branch_and_bound_finds_what_elimination_finds(
     graph: LayerGraph, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CostModel(graph, machine(*sizes))
+    model = AnalyticModel(graph, machine(*sizes))
     eliminated_s, _ = searched(model)
     monkeypatch.setattr(solver, "_AFFORDABLE", -1)
     monkeypatch.setattr(solver, "_LIMIT", -1)
@@ -56,7 +57,7 @@ def test_branch_and_bound_finds_what_elimination_finds(
 @any_graph
 @any_machine
 def test_at_a_deadline_the_gap_is_true_and_no_baseline_is_cheaper(graph: LayerGraph, sizes: tuple[int, ...]) -> None:
-    model = CostModel(graph, machine(*sizes))
+    model = AnalyticModel(graph, machine(*sizes))
     optimum_s, _ = searched(model)
     cost_s, certificate = searched(model, NOW)
     check_gap(cost_s, certificate, optimum_s)
@@ -76,7 +77,7 @@ def test_what_a_deadline_left_open_is_said() -> None:
 
 @any_graph
 def test_a_deadline_during_refinement_leaves_a_true_gap(graph: LayerGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = CostModel(graph, machine(2, 3))
+    model = AnalyticModel(graph, machine(2, 3))
     optimum_s, _ = searched(model)
     monkeypatch.setattr(solver, "_QUICK_PAIRS", 0)
     monkeypatch.setattr(solver, "_PROMISING", 1)
@@ -92,7 +93,7 @@ def test_a_deadline_during_refinement_leaves_a_true_gap(graph: LayerGraph, monke
 def test_a_plan_that_is_close_enough_ends_refinement(
     graph: LayerGraph, gap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CostModel(graph, machine(2, 3))
+    model = AnalyticModel(graph, machine(2, 3))
     optimum_s, _ = searched(model)
     monkeypatch.setattr(solver, "_QUICK_PAIRS", 0)
     monkeypatch.setattr(solver, "_PROMISING", 1)
@@ -105,7 +106,7 @@ def test_a_plan_that_is_close_enough_ends_refinement(
 
 def test_all_searches_of_a_request_share_one_deadline() -> None:
     """A memory limit takes a search per price; each is over at once."""
-    model = CostModel(dense_net(), machine(2, 2))
+    model = AnalyticModel(dense_net(), machine(2, 2))
     known, _ = baseline_slicings(model)
     late = Settings(time_limit_s=10, started_s=time.perf_counter() - 11)
     assert late.deadline_s < time.perf_counter()
@@ -117,7 +118,7 @@ def test_all_searches_of_a_request_share_one_deadline() -> None:
 
 def test_the_search_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    model = CostModel(residual_net(8), machine(2, 2))
+    model = AnalyticModel(residual_net(8), machine(2, 2))
     searched(model, Settings(progress=told.append))
     assert told[0].startswith("pricing the layout changes between ")
     assert told[1].startswith("pass 1: ")
@@ -131,7 +132,7 @@ def test_the_search_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_certificate_accounts_for_the_time() -> None:
     start = time.perf_counter()
-    _, certificate = searched(CostModel(residual_net(8), machine(2, 2)))
+    _, certificate = searched(AnalyticModel(residual_net(8), machine(2, 2)))
     assert certificate.tables_s > 0
     assert certificate.search_s > 0
     assert certificate.tables_s + certificate.search_s <= time.perf_counter() - start
