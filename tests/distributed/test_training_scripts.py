@@ -276,6 +276,31 @@ def _optimized(name: str, options: dict[str, Any]) -> float:
     return _difference(net, model)
 
 
+def test_an_optimizer_made_before_parallelize_is_refused(pair: World) -> None:
+    told, trained_plain = pair.run(_early_optimizer)
+    assert "net.parameters()" in told
+    assert trained_plain
+
+
+def _early_optimizer() -> tuple[str, bool]:
+    """The model itself may still be trained, beside the network that was made of it."""
+    model = _model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    graph = _graph(model)
+    net = SlicedModule(model, graph, random_slicings(graph, flat_mesh(), 7), flat_mesh())
+    _loss(net).backward()
+    told = ""
+    try:
+        optimizer.step()
+    except PlanError as error:
+        told = str(error)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    _loss(model).backward()
+    optimizer.step()
+    changed = [bool((one != other).any()) for one, other in zip(before, model.parameters(), strict=True)]
+    return told, all(changed)
+
+
 @pytest.mark.parametrize("name", ["Adafactor", "Rprop"])
 def test_optimizers_that_do_not_take_sharded_weights_are_refused_by_name(pair: World, name: str) -> None:
     told = pair.run(_refused_optimizer, name)

@@ -106,7 +106,7 @@ def test_tables_and_sentences_tell_every_term(term: Term) -> None:
     if term.nature is Nature.COMMUNICATION:
         assert term.told in balance(_cost({field: 1.0, f"{term.name}_bytes": 1}))
         assert term.name in LANES
-        cells = prediction_cells({**MADE.predicted, f"{term.name}_s": 7.0})
+        cells = prediction_cells({**MADE.predicted, "iteration_s": 100.0, f"{term.waited}_s": 7.0})
         assert cells[PREDICTED.index(term.name)] == "7.00 s"
 
 

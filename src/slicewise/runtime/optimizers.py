@@ -1,5 +1,6 @@
-"""Which of torch's optimizers take sharded weights: all but two, and those say so instead of going wrong."""
+"""Optimizers that would go wrong say so: two of torch's do not take sharded weights, and some hold other weights."""
 
+from collections.abc import Iterable
 from typing import Any
 from weakref import finalize
 
@@ -14,22 +15,30 @@ from slicewise.errors import PlanError
 _REFUSED = (torch.optim.Adafactor, torch.optim.Rprop)
 
 
-def watch(net: nn.Module, parameters: list[nn.Parameter]) -> None:
-    """Any optimizer that steps these is checked, as long as the network lives.
+def watch(net: nn.Module, parameters: Iterable[nn.Parameter], model: nn.Module) -> None:
+    """Any optimizer that steps these, or those of `model` that they stand for, is checked as long as `net` lives.
 
     torch has no hook for the optimizers of some weights alone, only one for all optimizers of the process.
     """
     for parameter in parameters:
         parameter._is_sliced = True  # type: ignore[attr-defined]
+    for parameter in model.parameters():
+        parameter._was_sliced = True  # type: ignore[attr-defined]
     hook = register_optimizer_step_pre_hook(_check)
     finalize(net, hook.remove).atexit = False
 
 
 def _check(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-    if isinstance(optimizer, _REFUSED) and any(
-        getattr(parameter, "_is_sliced", False) for group in optimizer.param_groups for parameter in group["params"]
-    ):
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if isinstance(optimizer, _REFUSED) and any(getattr(parameter, "_is_sliced", False) for parameter in parameters):
         raise PlanError(
             f"{type(optimizer).__name__} does not take the sharded weights of a sliced network; "
             "torch's other optimizers do, AdamW, SGD and Muon among them"
+        )
+    left_behind = [parameter for parameter in parameters if getattr(parameter, "_was_sliced", False)]
+    # the model that was passed may be trained beside the network that was made of it; then its weights have gradients
+    if left_behind and all(parameter.grad is None for parameter in left_behind):
+        raise PlanError(
+            f"this {type(optimizer).__name__} was made from the model before parallelize, and would train nothing; "
+            "make it from net.parameters() after parallelize"
         )

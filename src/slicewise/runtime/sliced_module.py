@@ -91,7 +91,7 @@ class SlicedModule(nn.Module):
             seed=seed,
             in_place=not recompute,  # what is computed again needs its input as it was
         )
-        watch(self, list(self._weights.parameters.values()))
+        watch(self, self._weights.parameters.values(), model)
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
         self._blueprint = Blueprint(model, graph, self._visible, adapt)
         self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
