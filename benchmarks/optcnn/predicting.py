@@ -16,7 +16,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, Space
 from slicewise.planning import predicted
 from slicewise.search.baselines import BASELINES
-from slicewise.search.planner import best_slicings
+from slicewise.search.optimum import best_slicings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,7 +197,7 @@ def _check_shape(layer: Layer, tensor: Tensor) -> None:
     if tuple(tensor.shape[1:]) != layer.shape[1:]:
         raise PlanError(
             f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {tuple(tensor.shape[1:])}; "
-            "plan again with --input"
+            "plan again with another `input`"
         )
     if tensor.requires_grad:
         raise PlanError(f"{layer.name}: gradients of the input are not computed; pass it detached")

@@ -141,7 +141,7 @@ class SlicewiseEngine(Engine):
         return f"pricing plans for {devices} devices"
 
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
-        from slicewise.planning import predicted
+        from slicewise.planning.predicting import predicted
         from slicewise.search.baselines import BASELINES, data, hybrid
         from slicewise.search.pipeline import best_pipeline
 

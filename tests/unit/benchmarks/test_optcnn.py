@@ -20,7 +20,7 @@ from slicewise.planning import predicted
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
-from slicewise.search.planner import best_slicings
+from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
