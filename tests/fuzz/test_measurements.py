@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from slicewise.cli.diagnose import check_record
+from slicewise.diagnosis.diagnosing import check_record
 from slicewise.diagnosis.diagnosis import diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files

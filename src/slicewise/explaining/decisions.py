@@ -139,7 +139,7 @@ def explain(
     Other slicings are looked for in the space that the plan was made in, under the same pins and memory limit.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
-    >>> sw.explain(plan, layer="classifier.1").decisions[0].slicing
+    >>> sw.explain(plan, layer="classifier.0").decisions[0].slicing
     'F16'
     """
     plan = loaded(plan)

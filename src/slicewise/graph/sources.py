@@ -64,7 +64,7 @@ def load_graph(
     whose file can run code when it is loaded. A factory's file is looked for in `folder` too.
 
     >>> len(sw.load_graph("alexnet"))
-    24
+    23
     """
     model = str(model)
     if model in shipped_names():

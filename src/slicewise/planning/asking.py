@@ -1,7 +1,7 @@
 """The front door: keywords, as the commands have them, become a request, and the request a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,12 +199,14 @@ def _space(space: str | Space, dims_per_layer: int | None, dims_per_tier: int | 
         if space not in SPACES:
             raise UnknownName("space", space, SPACES)
         space = SPACES[space]
-    given = {"dims_per_layer": dims_per_layer, "dims_per_tier": dims_per_tier}
-    found = replace(space, **{name: value for name, value in given.items() if value is not None})
-    for field in fields(found):
-        value = getattr(found, field.name)
-        if value is not True and value is not False and value < 1:
-            raise RequestError(f"{field.name.replace('_', ' ')} must be 1 or more (got {value})")
+    found = replace(
+        space,
+        dims_per_layer=space.dims_per_layer if dims_per_layer is None else dims_per_layer,
+        dims_per_tier=space.dims_per_tier if dims_per_tier is None else dims_per_tier,
+    )
+    for what, count in (("layer", found.dims_per_layer), ("tier", found.dims_per_tier)):
+        if count < 1:
+            raise RequestError(f"dims per {what} must be 1 or more (got {count})")
     return found
 
 

@@ -34,9 +34,11 @@ def pipeline(
 ) -> "Pipeline":
     """`model` under a pipeline plan, on the initialised process group; `loss(output, target)` is a mean over samples.
 
-    >>> net = slicewise.pipeline(model, "plan.json", loss=F.cross_entropy)
-    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    >>> net.step(x, target); optimizer.step(); optimizer.zero_grad()
+    Inside torchrun:
+
+        net = sw.pipeline(model, "plan.json", loss=F.cross_entropy)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net.step(x, target); optimizer.step(); optimizer.zero_grad()
     """
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     if chosen.pipeline is None:

@@ -55,7 +55,7 @@ class Oracle:
         batch = self.batch if self.batch is not None else (self.batch_per_device or 0) * devices
         if batch < 1 or not float(batch).is_integer():
             raise RequestError(
-                f"`batch_per_device={self.batch_per_device:g}` on {devices} devices is a batch of {batch:g}; "
+                f"a batch per device of {self.batch_per_device:g} on {devices} devices is a batch of {batch:g}; "
                 f"choose counts that make it whole"
             )
         if batch not in self._countable:

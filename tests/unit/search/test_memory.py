@@ -151,7 +151,7 @@ def test_what_would_fit_is_told_and_does_fit() -> None:
     needs = int(plan(graph, cluster, objective="memory").predicted["peak_memory_bytes"])
     with pytest.raises(InfeasibleError, match=r"no plan fits.*; would fit: .*`batch=2`") as error:
         plan(graph, cluster, memory_limit=0.6 * needs)
-    assert "--devices 4" in str(error.value)
+    assert "`devices=4`" in str(error.value)
     assert plan(graph, cluster, batch=2, memory_limit=0.6 * needs)
     assert plan(graph, cluster, devices=4, memory_limit=0.6 * needs)
     with pytest.raises(InfeasibleError, match="nor with `recompute=True`, 16 times the devices or 1/16 the batch"):

@@ -99,7 +99,7 @@ def test_pins_of_equal_layers_may_differ() -> None:
 
 
 def test_pins_that_no_slicing_meets_are_named_with_what_could_be_sliced() -> None:
-    message = r"flatten0: no legal slicing is left under --fix \*=H; it can be sliced along N, F$"
+    message = r"flatten0: no legal slicing is left under fix \*=H; it can be sliced along N, F$"
     with pytest.raises(InfeasibleError, match=message):
         plan(small_cnn(8), CLUSTER, fix=["conv0=H", "*=H"])
     with pytest.raises(InfeasibleError, match="conv0: no legal slicing is left under fix conv0=N, forbid \\*=N"):
