@@ -15,8 +15,8 @@ from slicewise.planning.asking import requested
 from slicewise.planning.modelling import model_of
 from slicewise.planning.predicting import predicted
 from slicewise.plans.plan import Plan, loaded
-from slicewise.plans.request import LAYERWISE
 from slicewise.search.solver import Progress
+from slicewise.strategy import LAYERWISE
 from slicewise.units import parse_amount, parse_count, parse_seconds
 
 _LINK = ("bandwidth", "latency")

@@ -13,10 +13,11 @@ from slicewise.graph.sources import graph_of
 from slicewise.partition.legal import SPACES, Space
 from slicewise.planning.fastest import fastest_plan
 from slicewise.planning.frontier import pareto_plans
-from slicewise.planning.named import PIPELINE, baseline_plan, check_strategy
+from slicewise.planning.named import baseline_plan, check_strategy
 from slicewise.plans.plan import Plan
-from slicewise.plans.request import LAYERWISE, Request
+from slicewise.plans.request import Request
 from slicewise.search.solver import Progress
+from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.units import bytes_of, seconds_of
 
 if TYPE_CHECKING:
@@ -167,8 +168,10 @@ def requested(graph: LayerGraph, cluster: Cluster, request: Request, progress: P
 def unused(strategy: str, given: Iterable[str]) -> list[str]:
     """Of the options that were given, those that `strategy` has no use for."""
     check_strategy(strategy)
-    vain = () if strategy == LAYERWISE else tuple(SEARCHED)
-    vain += () if strategy == PIPELINE else ("segments",)
+    if strategy == LAYERWISE:
+        vain: tuple[str, ...] = ("segments",)
+    else:
+        vain = (*SEARCHED, *(() if STRATEGIES[strategy].form is Form.STAGES else ("segments",)))
     return [name for name in given if name in vain]
 
 

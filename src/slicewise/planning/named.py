@@ -8,16 +8,14 @@ from slicewise.planning.describing import describe
 from slicewise.planning.modelling import model_for
 from slicewise.planning.staged import pipeline_plan
 from slicewise.plans.plan import Plan
-from slicewise.plans.request import LAYERWISE, Request
+from slicewise.plans.request import Request
 from slicewise.search.baselines import BASELINES
-
-PIPELINE = "pipeline"
+from slicewise.strategy import LAYERWISE, PLANNED, STRATEGIES, Form
 
 
 def check_strategy(name: str) -> None:
-    known = [*BASELINES, LAYERWISE, PIPELINE]
-    if name not in known:
-        raise UnknownName("strategy", name, known)
+    if name not in (*PLANNED, LAYERWISE):
+        raise UnknownName("strategy", name, [*PLANNED, LAYERWISE])
 
 
 def baseline_plan(
@@ -36,7 +34,7 @@ def baseline_plan(
     16
     """
     check_strategy(strategy)
-    if strategy == PIPELINE:
+    if STRATEGIES[strategy].form is Form.STAGES:
         if cost != "analytic":
             raise RequestError(f'`cost="{cost}"` has no price for a pipeline; use analytic')
         return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)

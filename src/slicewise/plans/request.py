@@ -10,8 +10,7 @@ from slicewise.formats.checking import checked
 from slicewise.formats.schema import LARGEST_FLOAT
 from slicewise.partition.legal import SPACES, Space
 from slicewise.plans.plan_file import RequestFields
-
-LAYERWISE = "layerwise"
+from slicewise.strategy import LAYERWISE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.engines import Split
 from slicewise.strategies.options import HOUR_S, Option, frontier, options_of, within
 from slicewise.strategies.projecting import oracle
-from slicewise.strategies.registry import STRATEGIES
+from slicewise.strategy import STRATEGIES
 from slicewise.units import seconds_of
 
 if TYPE_CHECKING:
