@@ -4,13 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint graphs clean
+.PHONY: setup demo test test-long lint graphs pictures clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
@@ -18,7 +17,7 @@ demo: $(READY)
 	@mkdir -p build
 	@echo
 	@echo "== 1. Plan AlexNet for 16 GPUs: which slicing for which layer, and what it is worth"
-	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json
+	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 -o build/alexnet-16gpu.json --figure build/alexnet-16gpu.svg
 	@echo
 	@echo "== 2. Why: what matters most, against data parallelism and the next best, and when it would flip"
 	$(BIN)/slicewise explain build/alexnet-16gpu.json
@@ -44,9 +43,9 @@ lint: $(READY)
 # What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.
 TIMED := tests/distributed/test_diagnose.py
 test: lint
-	$(BIN)/python -m pytest -m "not long" $(TIMED)
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -m "not long" -n 2 --ignore tests/distributed
+	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
+	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
+	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --ignore tests/distributed
 
 test-long: lint
 	$(BIN)/python -m pytest $(TIMED)
@@ -58,6 +57,10 @@ graphs: $(READY)
 	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
 	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
 	done
+
+# The README's picture, by the demo's first command.
+pictures: $(READY)
+	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
 
 clean:
 	rm -rf $(VENV) build

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from slicewise.cost.prediction import Prediction
 from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.readers.run_json import KIND
 from slicewise.diagnosis.record import Floats, Record
@@ -11,15 +12,14 @@ STEP_S = COMPUTE_S + SYNC_S + UPDATE_S
 
 
 def expected(ranks: int = 2, *, range_factor: float = 1.6, shares: Floats | None = None) -> Expectation:
-    terms = {"compute": COMPUTE_S, "update": UPDATE_S, "transfer": 0.0, "halo": 0.0, "reduce": 0.0, "sync": SYNC_S}
-    return Expectation(
+    step = Prediction(
         iteration_s=STEP_S,
         low_s=STEP_S / range_factor,
         high_s=STEP_S * range_factor,
-        terms=terms,
-        shares=np.ones(ranks) if shares is None else shares,
+        seconds={"compute": COMPUTE_S, "update": UPDATE_S, "sync": SYNC_S, "exposed_sync": SYNC_S},
         origin="fitted",
     )
+    return Expectation(step=step, shares=np.ones(ranks) if shares is None else shares)
 
 
 def factors(steps: int, ranks: int) -> Floats:

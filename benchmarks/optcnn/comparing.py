@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from benchmarks.optcnn.paper import BATCH_PER_GPU, GPUS, NETWORKS, STRATEGIES, Bar, bars
-from benchmarks.optcnn.predicting import Prediction, Side, model_of, predictions, scale_for
+from benchmarks.optcnn.predicting import Side, StrategyFigures, model_of, predictions, scale_for
 from slicewise.graph.kind import Trait
 
 
@@ -18,7 +18,7 @@ class Row:
     strategy: str
     gpus: int
     paper: Bar
-    ours: Prediction
+    ours: StrategyFigures
 
     @property
     def speed_error(self) -> float:

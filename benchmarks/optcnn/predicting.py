@@ -14,9 +14,9 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, Space
-from slicewise.planning import predicted
 from slicewise.search.baselines import BASELINES
 from slicewise.search.optimum import best_slicings
+from slicewise.simulate.predicting import predicted_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ OURS = Side(cost=model_named("analytic"), space=SPACES["full"], cluster="p100-4x
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class StrategyFigures:
     images_per_s: float
     gib: float
     cost: Cost
@@ -75,7 +75,7 @@ def scale_for(side: Side, network: str, images_per_s: float) -> float:
         model = model_of(side, network, 1, scale)
         slicings: dict[str, Slicing] = {layer.name: () for layer in model.graph}
         costs = model.plan_costs(slicings)
-        step_s = predicted(model, slicings)["iteration_s"]
+        step_s = predicted_step(model, slicings)["iteration_s"]
         scaled_s = sum(
             costs[layer.name].compute_s for layer in model.graph if side.scales_all or layer.kind is Kind.CONV
         )
@@ -85,7 +85,7 @@ def scale_for(side: Side, network: str, images_per_s: float) -> float:
     return scale
 
 
-def predictions(side: Side, network: str, gpus: int, scale: float = 1.0) -> dict[str, Prediction]:
+def predictions(side: Side, network: str, gpus: int, scale: float = 1.0) -> dict[str, StrategyFigures]:
     """Of every strategy; the layer-wise one is searched in the side's space."""
     model = model_of(side, network, gpus, scale)
     known = {name: BASELINES[name](model) for name in STRATEGIES if name in BASELINES}
@@ -93,16 +93,16 @@ def predictions(side: Side, network: str, gpus: int, scale: float = 1.0) -> dict
     return {name: prediction(model, slicings) for name, slicings in {**known, "layerwise": found}.items()}
 
 
-def prediction(model: CostModel, slicings: dict[str, Slicing]) -> Prediction:
-    return Prediction(
-        images_per_s=predicted(model, slicings)["samples_per_s"],
-        gib=predicted(model, slicings)["bytes_moved"] / GIB,
+def prediction(model: CostModel, slicings: dict[str, Slicing]) -> StrategyFigures:
+    return StrategyFigures(
+        images_per_s=predicted_step(model, slicings)["samples_per_s"],
+        gib=predicted_step(model, slicings)["bytes_moved"] / GIB,
         cost=sum(model.plan_costs(slicings).values(), Cost()),
         slicings=slicings,
     )
 
 
-def within_bytes(side: Side, network: str, gpus: int, scale: float, gib: float) -> Prediction | None:
+def within_bytes(side: Side, network: str, gpus: int, scale: float, gib: float) -> StrategyFigures | None:
     """A fast plan that moves no more than `gib`: that of the least slowed-down links, priced with the true ones.
 
     Slower links make bytes dearer; `None` where links 16 times slower are not enough.

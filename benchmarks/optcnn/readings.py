@@ -12,53 +12,56 @@ import numpy as np
 from benchmarks.optcnn.paper import ONE_NVLINK
 from benchmarks.optcnn.predicting import PAPERS, Side
 from slicewise.cluster.cluster import load_cluster
-from slicewise.cost.model import LayerSeconds
-from slicewise.cost.optcnn import OptCnnModel
+from slicewise.cost.optcnn import PaperModel, all_in_turn, server_per_node
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats, axes_in
 
 
-@dataclass(frozen=True, eq=False)
-class DevicesAtOnce(OptCnnModel):
+def devices_at_once(model: PaperModel, items: Floats) -> Floats:
     """t_X: devices receive at the same time; the one that lacks most is waited for."""
-
-    def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
-        items = self._received(self.graph[consumer.inputs[slot]], consumer, slot, before, after)
-        slowest: Floats = np.tensordot(self._s_per_byte, items, axes=1).max(axis=-1) * self.training.item_bytes
-        return slowest * (2 if self.returns_gradient(consumer, slot) else 1)
+    slowest: Floats = np.tensordot(model.s_per_byte, items, axes=1).max(axis=-1) * model.training.item_bytes
+    return slowest
 
 
-@dataclass(frozen=True, eq=False)
-class NodesAtOnce(OptCnnModel):
+def nodes_at_once(model: PaperModel, items: Floats) -> Floats:
     """t_X: the devices below a link receive in turn, different links at the same time."""
-
-    def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
-        items = self._received(self.graph[consumer.inputs[slot]], consumer, slot, before, after)
-        seconds = np.zeros(items.shape[1:3])
-        for tier, received in enumerate(items):
-            below = prod(inner.size for inner in self.cluster.tiers[tier + 1 :])
-            busiest = received.reshape(*received.shape[:2], -1, below).sum(axis=-1).max(axis=-1)
-            seconds += busiest * self._s_per_byte[tier] * self.training.item_bytes
-        return seconds * (2 if self.returns_gradient(consumer, slot) else 1)
+    seconds = np.zeros(items.shape[1:3])
+    for tier, received in enumerate(items):
+        below = prod(inner.size for inner in model.cluster.tiers[tier + 1 :])
+        busiest = received.reshape(*received.shape[:2], -1, below).sum(axis=-1).max(axis=-1)
+        seconds += busiest * model.s_per_byte[tier] * model.training.item_bytes
+    return seconds
 
 
-@dataclass(frozen=True, eq=False)
-class OneServer(OptCnnModel):
+def one_server(model: PaperModel, layer: Layer, choices: Choices) -> Floats:
     """t_S: all 2 * replicas * weight bytes over one link, the slowest between the replicas."""
-
-    def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
-        mesh, innermost = self.cluster.mesh, len(self.cluster.tiers) - 1
-        tiers = [
-            min((mesh.axes[axis].tier for axis in axes_in(int(mask))), default=innermost)
-            for mask in self._replicas_mask(layer, choices)
-        ]
-        sync_s = self._server_bytes(layer, choices) * self._s_per_byte[tiers]
-        return replace(super().layer_seconds(layer, choices), sync_s=sync_s)
+    mesh, innermost = model.cluster.mesh, len(model.cluster.tiers) - 1
+    tiers = [
+        min((mesh.axes[axis].tier for axis in axes_in(int(mask))), default=innermost)
+        for mask in model.replicas_mask(layer, choices)
+    ]
+    seconds: Floats = model.server_bytes(layer, choices) * model.s_per_byte[tiers]
+    return seconds
 
 
-@dataclass(frozen=True, eq=False)
-class OneServerDevicesAtOnce(OneServer, DevicesAtOnce):
-    """Both."""
+class DevicesAtOnce(PaperModel):
+    transfer_s = devices_at_once
+    server_s = server_per_node
+
+
+class NodesAtOnce(PaperModel):
+    transfer_s = nodes_at_once
+    server_s = server_per_node
+
+
+class OneServer(PaperModel):
+    transfer_s = all_in_turn
+    server_s = one_server
+
+
+class OneServerDevicesAtOnce(PaperModel):
+    transfer_s = devices_at_once
+    server_s = one_server
 
 
 _IN_TURN, _AT_ONCE, _NODES = "all in turn", "devices at once", "nodes at once"

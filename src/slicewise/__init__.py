@@ -13,6 +13,7 @@ Inside torchrun, where DistributedDataParallel(model) stood:
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from slicewise.extras import require_torch as _require_torch
 from slicewise.version import VERSION as __version__  # noqa: N811
 
 if _TYPE_CHECKING:
@@ -65,6 +66,8 @@ _HOMES = {
     "what_if": "slicewise.explaining.what_if",
 }
 
+_WITH_TORCH = ("capture", "data_loader", "parallelize", "pipeline")
+
 __all__ = [
     "Cluster",
     "LayerGraph",
@@ -95,6 +98,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
+        if name in _WITH_TORCH:
+            _require_torch()
         return getattr(_import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'slicewise' has no attribute {name!r}")
 

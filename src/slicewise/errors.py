@@ -6,7 +6,8 @@
     │   ├── GraphError        a graph file or a model that cannot be used
     │   ├── ClusterError      a cluster description with a wrong field
     │   ├── SlicingError      a slicing that is not legal for its layer
-    │   └── PlanError         a plan that does not match model, world or batch
+    │   ├── PlanError         a plan that does not match model, world or batch
+    │   └── MissingTorch      PyTorch is not installed; an ImportError too
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
     └── RankError             a rank of a distributed run failed: exit code 3
@@ -52,6 +53,10 @@ class SlicingError(RequestError):
 
 
 class PlanError(RequestError):
+    pass
+
+
+class MissingTorch(RequestError, ImportError):
     pass
 
 

@@ -41,6 +41,16 @@ class Difference:
         return self.output <= tolerance and self.gradient <= tolerance and self.state <= tolerance
 
 
+def flat_mesh() -> Mesh:
+    """All ranks in one tier."""
+    return Mesh.of({"local": dist.get_world_size()})
+
+
+def my_share(x: Tensor) -> Tensor:
+    """This rank's samples of a whole batch."""
+    return x.chunk(dist.get_world_size())[dist.get_rank()]
+
+
 def random_slicings(graph: LayerGraph, mesh: Mesh, seed: int) -> dict[str, Slicing]:
     """Any legal slicing for each layer; layers that share weights agree."""
     chooser = random.Random(seed)

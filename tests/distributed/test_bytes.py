@@ -12,8 +12,7 @@ from torch import nn
 import slicewise as sw
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
@@ -26,6 +25,7 @@ from tests.distributed.comparing import random_slicings
 from tests.distributed.prediction import by_layer, expected, kinds, planned
 from tests.distributed.recording import Collective, recording
 from tests.distributed.world import World
+from tests.pricing import cost_of
 
 # narrow, so that nothing but bytes matters; the layers are all there
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -61,16 +61,14 @@ def _check(name: str, batch: int, world: World, training: Training = EXACT) -> N
     plans = _plans(graph, cluster)
     assert {"spatial", "filter", "layerwise", "random"} <= set(plans)
     assert batch < world.ranks or "data" in plans
-    costs = CostModel(graph, cluster, training)
+    costs = AnalyticModel(graph, cluster, training)
     for label, slicings in plans.items():
         rank_bytes = by_layer(expected(graph, slicings, cluster.mesh), world.ranks)
         totals = {key: round(count.sum()) for key, count in rank_bytes.items() if count.any()}
         assert totals == planned(costs.plan_costs(slicings)), label
     sent, wrong = world.run(_steps, name, batch, world.ranks, training, plans)
     assert wrong == []
-    assert sent == {
-        label: sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved for label, slicings in plans.items()
-    }
+    assert sent == {label: cost_of(costs, slicings).bytes_moved for label, slicings in plans.items()}
 
 
 def _network(name: str, batch: int, ranks: int, training: Training) -> tuple[nn.Module, LayerGraph]:
@@ -84,7 +82,7 @@ def _network(name: str, batch: int, ranks: int, training: Training) -> tuple[nn.
 def _plans(graph: LayerGraph, cluster: Cluster) -> dict[str, dict[str, Slicing]]:
     """Every strategy of the registry that exists for this network, the searched plan, and a random one."""
     return {
-        **baseline_slicings(CostModel(graph, cluster))[0],
+        **baseline_slicings(AnalyticModel(graph, cluster))[0],
         "layerwise": dict(sw.plan(graph, cluster, gap=0.1).slicings),
         "random": random_slicings(graph, cluster.mesh, 0),
     }

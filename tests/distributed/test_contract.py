@@ -7,8 +7,7 @@ import torch.distributed as dist
 from torch import nn
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import PlanError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
@@ -23,6 +22,7 @@ from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.validate.numerics import check_numerics
 from tests.builders import machine
 from tests.distributed.world import World
+from tests.pricing import cost_of
 
 
 def test_a_plan_for_another_world_size_is_refused_with_what_would_work(pair: World) -> None:
@@ -77,7 +77,9 @@ def test_ranks_record_the_same_spans_even_where_only_some_cut_their_input(pair: 
 
 
 def test_gradients_that_somebody_keeps_are_not_overwritten(pair: World) -> None:
-    assert pair.run(_kept_gradients)
+    kept, overwritten = pair.run(_kept_gradients)
+    assert kept == ["first.weight", "right.weight", "right.bias"]
+    assert overwritten == []
 
 
 def test_the_output_can_be_changed_in_place_and_state_keeps_the_models_own_names(pair: World) -> None:
@@ -210,14 +212,15 @@ def _spans() -> list[list[str]]:
     return lists
 
 
-def _kept_gradients() -> bool:
+def _kept_gradients() -> tuple[list[str], list[str]]:
+    """The weights whose gradients were kept, and those of them whose kept gradient another pass has changed."""
     net, _ = _two_heads()
     net(torch.ones(2, 4))[1].sum().backward()
-    kept = [p.grad.to_local() for p in net.parameters() if p.grad is not None]  # type: ignore[attr-defined]
-    before = [gradient.clone() for gradient in kept]
+    kept = {name: p.grad.to_local() for name, p in net.named_parameters() if p.grad is not None}  # type: ignore[attr-defined]
+    before = {name: gradient.clone() for name, gradient in kept.items()}
     net.zero_grad()
     net(torch.full((2, 4), 7.0))[1].sum().backward()
-    return all(torch.equal(*pair) for pair in zip(before, kept, strict=True))
+    return list(kept), [name for name, gradient in kept.items() if not torch.equal(gradient, before[name])]
 
 
 class _WithTable(nn.Module):
@@ -267,7 +270,7 @@ def _frozen_bytes() -> tuple[int, int]:
     model[0].requires_grad_(False)
     graph = capture(model, torch.zeros(4, 4))
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    predicted = sum(CostModel(graph, machine(2)).plan_costs(slicings).values(), Cost()).bytes_moved
+    predicted = cost_of(AnalyticModel(graph, machine(2)), slicings).bytes_moved
     net = SlicedModule(model, graph, slicings, Mesh.of({"local": 2}))
     with CountCollectives() as counted:
         net(torch.ones(2, 4)).sum().backward()
@@ -278,7 +281,7 @@ def _poisoned_check() -> tuple[bool, str]:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     graph = capture(model, torch.zeros(4, 4), name="poisoned")
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    plan = describe(CostModel(graph, machine(2)), slicings)
+    plan = describe(AnalyticModel(graph, machine(2)), slicings)
     honest = GradientSync._hand_out
 
     def poison(self: GradientSync, name: str, gradient: torch.Tensor) -> None:

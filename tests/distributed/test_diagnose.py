@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from benchmarks.diagnose.trial import planned, trial
 from benchmarks.throughput.hosts import why_not
 from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.prediction import Prediction
 from slicewise.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
@@ -89,9 +90,10 @@ def test_a_clean_run_is_as_another_clean_run_lets_expect(plan: Path, tmp_path: P
     moving, compute = first.communication, first.seconds["compute"].min(axis=1)
     assert moving is not None
     seconds = {"compute": float(np.median(compute)), "update": float(np.median(first.seconds["update"]))}
-    seconds |= {"transfer": 0.0, "halo": 0.0, "reduce": 0.0, "sync": float(np.median(moving))}
+    seconds |= {"exposed_sync": float(np.median(moving))}
     step_s = float(np.median(first.seconds["step"]))
-    projected = replace(expected(), iteration_s=step_s, low_s=step_s / 1.6, high_s=step_s * 1.6, terms=seconds)
+    step = Prediction(iteration_s=step_s, low_s=step_s / 1.6, high_s=step_s * 1.6, seconds=seconds, origin="fitted")
+    projected = replace(expected(), step=step)
     again = tmp_path / "again"
     again.mkdir()
     trial(plan, again, link=False)

@@ -10,7 +10,7 @@ from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import legal_slicings
 from tests.distributed.cases import CASES
-from tests.distributed.comparing import compare
+from tests.distributed.comparing import Truth, compare
 from tests.distributed.world import World
 
 TOLERANCE = 1e-10
@@ -30,13 +30,14 @@ def _walk(name: str, ranks: int) -> tuple[int, list[str]]:
     mesh = Mesh.of({"local": ranks})
     whole = {layer.name: (None,) * len(mesh.axes) for layer in graph}
     ties = {position: tie for tie in graph.ties for position in tie}
+    truth = Truth.of(model, graph)
     walked, wrong = 0, []
     for position, layer in enumerate(graph):
         if layer.kind.has(Trait.EDGE) or layer.name == "0" or ties.get(position, (position,))[0] != position:
             continue
         together = [graph.layers[other].name for other in ties.get(position, (position,))]
         for slicing in legal_slicings(layer, mesh):
-            difference = compare(model, graph, {**whole, **dict.fromkeys(together, slicing)}, mesh)
+            difference = compare(model, graph, {**whole, **dict.fromkeys(together, slicing)}, mesh, truth=truth)
             walked += 1
             if not difference.below(TOLERANCE):
                 wrong.append(f"{layer.name} {slicing}: {difference}")

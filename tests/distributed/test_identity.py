@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import slicewise as sw
 from slicewise.errors import PlanError
+from slicewise.graph.fingerprint import fingerprint
 from slicewise.runtime.parallel import DtypeWarning, parallelize
 from tests.builders import machine
+from tests.distributed.comparing import my_share, whole
 from tests.distributed.world import World
 
 
@@ -64,6 +67,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "dilation": (lambda: _with(conv=nn.Conv2d(3, 8, 3, padding=1)), "conv: the plan's network has along H"),
     "twice": (_Twice, "output: the plan's network has a layer called output, this model mul"),
     "other order": (_Added, "act: the plan's network has a layer called act, this model pool"),
+    "ceiling": (lambda: _with(pool=nn.MaxPool2d(2, ceil_mode=True)), "pool: the plan's network has ceil_mode False"),
     "wider": (lambda: _with(head=nn.Linear(128, 5)), "head: the plan's network has weights of shape"),
 }
 FOLLOWED: dict[str, Callable[[], nn.Module]] = {
@@ -91,17 +95,13 @@ def _x() -> Tensor:
     return torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _off(net: nn.Module, model: nn.Module) -> float:
     """Outputs in training and in eval mode, and running statistics: the largest difference."""
     worst = 0.0
     for mode in (None, True, False):
         for each in (net, model):
             each.train(mode) if mode is not None else each
-        worst = max(worst, float((net(_mine(_x())) - _mine(model(_x()))).detach().abs().max()))
+        worst = max(worst, float((net(my_share(_x())) - my_share(model(_x()))).detach().abs().max()))
     return worst
 
 
@@ -144,7 +144,7 @@ def test_dropout_is_the_models_own(pair: World) -> None:
 def _dropped() -> bool:
     head = nn.Linear(128, 4)
     net = parallelize(_with(dropout=nn.Dropout(1.0), head=head), _plan())
-    return bool((net(_mine(_x())) == head.bias).all())  # nothing else is left
+    return bool((net(my_share(_x())) == head.bias).all())  # nothing else is left
 
 
 def test_code_that_changed_since_the_plan_was_made_is_seen(pair: World) -> None:
@@ -162,6 +162,26 @@ def _patched(part: bool) -> str:
     else:
         model.forward = lambda x: inner(x) * 2
     return _error(lambda: parallelize(model, plan))
+
+
+class _Calls(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (F.max_pool2d, F.adaptive_max_pool2d),  # of one function in torch, which remembers which it is
+        (torch.enable_grad()(F.relu), F.relu),
+        ({"factor": 1.0}.get, {"factor": 2.0}.get),
+        (torch.tensor(1.0).mul, torch.tensor(2.0).mul),
+    ],
+)
+def test_what_functions_remember_is_part_of_the_fingerprint(one: Any, other: Any) -> None:
+    mine, theirs = (fingerprint(_Calls(function), [((4,), torch.float32)]) for function in (one, other))
+    assert mine is None or mine != theirs
 
 
 def test_a_plan_from_a_file_needs_nothing_but_the_model(pair: World, tmp_path: Path) -> None:
@@ -199,7 +219,26 @@ def _double() -> tuple[str, float]:
         warnings.simplefilter("always", DtypeWarning)
         net = parallelize(copy.deepcopy(model), _plan())
     x = _x().double()
-    return str(told[0].message), float((net(_mine(x)) - _mine(model(x))).detach().abs().max())
+    return str(told[0].message), float((net(my_share(x)) - my_share(model(x))).detach().abs().max())
+
+
+def test_a_model_in_half_precision_runs_as_it_is(pair: World) -> None:
+    assert pair.run(_half) < 0.05
+
+
+def _half() -> float:
+    model = _made().bfloat16()
+    net, x = parallelize(copy.deepcopy(model), _plan()), _x().bfloat16()
+    got, wanted = net(my_share(x)), model(x)
+    got.square().mean().backward()
+    wanted.square().mean().backward()
+    pairs: list[tuple[Tensor, Any]] = [(got.detach(), my_share(wanted.detach()))]
+    theirs = dict(model.named_parameters())
+    pairs += [(whole(parameter.grad), theirs[name].grad) for name, parameter in net.named_parameters()]
+    held = dict(model.named_buffers())
+    pairs += [(whole(buffer), held[name]) for name, buffer in net.named_buffers()]
+    assert all(mine.dtype == other.dtype for mine, other in pairs)
+    return max(float((mine - other).abs().max()) for mine, other in pairs)
 
 
 def test_ranks_with_different_plans_all_raise(pair: World) -> None:
@@ -229,13 +268,35 @@ def _one_fails() -> str:
     return _error(lambda: parallelize(model, _plan()))
 
 
+def test_a_rank_that_cannot_read_its_plan_takes_the_others_along(pair: World) -> None:
+    assert pair.run(_one_has_no_plan).startswith("rank 1: gone.json: no such plan")
+
+
+def _one_has_no_plan() -> str:
+    return _error(lambda: parallelize(_made(), "gone.json" if dist.get_rank() else _plan()))
+
+
+def test_ranks_whose_weights_begin_otherwise_all_raise(pair: World) -> None:
+    assert "the weights' device is another on rank 1 than on rank 0" in pair.run(_one_without_memory)
+    assert "initialize is another on rank 1 than on rank 0" in pair.run(_one_initialized)
+
+
+def _one_without_memory() -> str:
+    return _error(lambda: parallelize(_made().to("meta" if dist.get_rank() else "cpu"), _plan()))
+
+
+def _one_initialized() -> str:
+    initialize = (lambda module: None) if dist.get_rank() else None
+    return _error(lambda: parallelize(_made().to("meta"), _plan(), initialize=initialize))
+
+
 def test_ranks_may_plan_for_themselves(pair: World) -> None:
     assert pair.run(_planned_apart) < 1e-5
 
 
 def _planned_apart() -> float:
     plan, model = _plan(), _made()
-    plan = replace(plan, predicted={**plan.predicted, "iteration_s": float(dist.get_rank())})
+    plan = replace(plan, predicted=replace(plan.predicted, iteration_s=float(dist.get_rank())))
     return _off(parallelize(copy.deepcopy(model), plan), model)
 
 
@@ -257,7 +318,7 @@ def _structured() -> bool:
     model = _Structured()
     plan = sw.plan(sw.capture(model, torch.zeros(4, 4)), machine(2), batch=4)
     x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    got, wanted = parallelize(copy.deepcopy(model), plan)(_mine(x)), model(_mine(x))
+    got, wanted = parallelize(copy.deepcopy(model), plan)(my_share(x)), model(my_share(x))
     assert list(got) == ["logits", "features", "nothing"]
     assert got["nothing"] is None
     torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-6)

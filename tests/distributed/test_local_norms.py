@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import PlanError, RequestError
 from slicewise.graph.capture import capture
@@ -112,7 +112,7 @@ def _graph(batch: int, ranks: int) -> LayerGraph:
 
 
 def _plans(graph: LayerGraph, ranks: int) -> dict[str, dict[str, Slicing]]:
-    model = CostModel(graph, machine(ranks), Training(batchnorm="local"))
+    model = AnalyticModel(graph, machine(ranks), Training(batchnorm="local"))
     names = ("data", "spatial", "filter", "channel", "data+filter", "data+spatial")
     plans = {name: BASELINES[name](model) for name in names}
     return plans | {f"random {seed}": random_slicings(graph, machine(ranks).mesh, seed) for seed in range(3)}

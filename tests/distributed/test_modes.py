@@ -16,10 +16,23 @@ from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
-from tests.distributed.comparing import random_slicings, whole
+from tests.distributed.comparing import my_share, random_slicings, whole
 from tests.distributed.world import World
 
 BATCH = 8
+
+
+class _Scaled(nn.Module):
+    """What modules hold beside numbers: private ones, lists, functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._share, self.factors, self.function = 1.0, [1.0, 2.0], torch.tanh
+        self.notes = (dist.get_rank(), (str, [1]))  # of no effect, and another on every rank
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled: Tensor = self.function(x) * self.factors[1] * self._share
+        return scaled
 
 
 class _Net(nn.Module):
@@ -31,9 +44,10 @@ class _Net(nn.Module):
         self.block = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.LeakyReLU(0.2))
         self.dropout = nn.Dropout(0.5)
         self.head = nn.Linear(8, 4)
+        self.scaled, self.gain = _Scaled(), 1.0
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.stem(x)
+        y = self.scaled(self.stem(x)) * self.gain
         z = self.block(y)
         z += y
         if not self.training:
@@ -61,16 +75,12 @@ def _x() -> Tensor:
     return torch.randn(BATCH, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _stepped(net: SlicedModule, model: nn.Module) -> float:
     """The largest difference of outputs, gradients and running statistics after a step."""
     net.zero_grad()
     model.zero_grad()
-    got, wanted = net(_mine(_x())), model(_x())
-    difference = float((got - _mine(wanted)).detach().abs().max())
+    got, wanted = net(my_share(_x())), model(_x())
+    difference = float((got - my_share(wanted)).detach().abs().max())
     if wanted.requires_grad:
         got.square().mean().backward()
         wanted.square().mean().backward()
@@ -126,6 +136,9 @@ def _other_numbers(net: nn.Module) -> None:
             module.eps, module.momentum = 0.5, 0.7
         if isinstance(module, nn.LeakyReLU):
             module.negative_slope = 0.9
+        if isinstance(module, _Scaled):
+            module._share = 0.3
+    net.gain = 3.0  # type: ignore[assignment]
 
 
 def _freeze_weights(net: nn.Module) -> None:
@@ -198,6 +211,12 @@ def _named() -> bool:
         ("weight", "a weight of head was replaced after parallelize"),
         ("call", "stem.0 is a part of a sliced network and cannot be called by itself"),
         ("hook", "stem.0 is a part of a sliced network, where hooks do not run"),
+        ("buffer", "stem.1.running_mean was replaced after parallelize"),
+        ("no buffer", "stem.1.running_var was replaced after parallelize"),
+        ("function", "scaled.function was replaced after parallelize"),
+        ("list", "scaled.factors was replaced after parallelize"),
+        ("forward", "block.2.forward was replaced after parallelize"),
+        ("class", "the class of block.2 was replaced after parallelize"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(pair: World, act: str, said: str) -> None:
@@ -211,11 +230,23 @@ def _refused(act: str) -> str:
             net.head = nn.Linear(8, 4).double()
         elif act == "weight":
             net.get_submodule("head").weight = nn.Parameter(torch.zeros(4, 8, dtype=torch.float64))
+        elif act == "buffer":
+            net.get_submodule("stem.1").running_mean = torch.zeros(8, dtype=torch.float64)
+        elif act == "no buffer":
+            net.get_submodule("stem.1").running_var = None  # type: ignore[assignment]
+        elif act == "function":
+            net.get_submodule("scaled").function = torch.relu  # type: ignore[assignment]
+        elif act == "list":
+            net.get_submodule("scaled").factors[1] = 7.0  # type: ignore[operator]
+        elif act == "forward":
+            net.get_submodule("block.2").forward = torch.relu
+        elif act == "class":
+            net.get_submodule("block.2").__class__ = nn.ReLU
         elif act == "call":
             net.get_submodule("stem")[0](_x())  # type: ignore[index]
         else:
             net.get_submodule("stem")[0].register_forward_hook(lambda *_: None)  # type: ignore[index]
-        net(_mine(_x()))
+        net(my_share(_x()))
     except PlanError as error:
         return str(error)
     return "accepted"

@@ -8,8 +8,7 @@ from torch import nn
 
 from slicewise.cluster.cluster import parse_cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.zoo import AlexNet, UNet3d
 from slicewise.partition.buckets import buckets
@@ -17,8 +16,9 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
-from tests.distributed.comparing import compare, counted_bytes, random_slicings
+from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings
 from tests.distributed.world import World
+from tests.pricing import cost_of
 
 TOLERANCE = 1e-10
 
@@ -120,10 +120,11 @@ def _differences(name: str, ranks: int, seeds: range) -> list[str]:
     graph = capture(model, torch.zeros(2, *NETWORKS[name][1]))
     wrong = []
     for batch in NETWORKS[name][2]:
+        sized = graph.with_batch(batch)
+        truth = Truth.of(model, sized)
         for seed in seeds:
-            sized = graph.with_batch(batch)
             slicings = random_slicings(sized, mesh, seed)
-            difference = compare(model, sized, slicings, mesh, seed)
+            difference = compare(model, sized, slicings, mesh, truth=truth)
             if not difference.below(TOLERANCE):
                 wrong.append(f"batch {batch}, seed {seed}: {difference}, {slicings}")
     return wrong
@@ -135,12 +136,12 @@ def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
     pairs = []
     for batch in NETWORKS[name][2]:
         graph = capture(model, torch.zeros(2, *NETWORKS[name][1])).with_batch(batch)
-        costs = CostModel(graph, cluster)
+        costs = AnalyticModel(graph, cluster)
         plans: dict[str, dict[str, Slicing]] = {
             f"random {seed}": random_slicings(graph, cluster.mesh, seed) for seed in range(3)
         }
         for label, slicings in plans.items():
-            predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
+            predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((label, predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
 
@@ -194,7 +195,7 @@ def _sync_collectives() -> tuple[int, int]:
     mesh = Mesh.of({"local": 2})
     model = AlexNet(classes=8, dropout=0.0, width=8, hidden=1024)
     graph = capture(model, torch.zeros(2, 3, 224, 224)).with_batch(2)
-    slicings = BASELINES["data"](CostModel(graph, parse_cluster(CLUSTER, "test")))
+    slicings = BASELINES["data"](AnalyticModel(graph, parse_cluster(CLUSTER, "test")))
     net = SlicedModule(model, graph, slicings, mesh)
     net(torch.randn(1, 3, 224, 224)).sum().backward()
     with CountCollectives() as counted:

@@ -540,7 +540,9 @@ def _checked() -> tuple[dict[str, Any], dict[str, Any]]:
     ],
 )
 def test_what_a_stage_cannot_follow_is_refused_by_name(pair: World, act: str, said: str) -> None:
-    assert said in pair.run(_changed_stage, act)
+    first, second = pair.run_each(_changed_stage, act)
+    assert said in first
+    assert second == "accepted"  # nothing of its own has changed
 
 
 def _changed_stage(act: str) -> str:
@@ -571,3 +573,18 @@ def _resting_norms() -> float:
     x, target = _samples(graph, torch.float32)
     wanted = _reference_step(reference, x, target, 4)
     return float((pipeline(model, made, loss=F.cross_entropy).step(x, target) - wanted).abs())
+
+
+def test_ranks_with_other_micro_batches_or_schedules_all_raise(pair: World) -> None:
+    assert "the micro-batches is another on rank 1" in pair.run(_other_pipelines, {"micro_batches": 2})
+    assert "the schedule is another on rank 1" in pair.run(_other_pipelines, {"schedule": "gpipe"})
+
+
+def _other_pipelines(change: dict[str, Any]) -> str:
+    model, graph, plan = _made("chain", 2, "1f1b")
+    if dist.get_rank():
+        assert plan.pipeline is not None
+        plan = replace(plan, pipeline=replace(plan.pipeline, **change))
+    with pytest.raises(PlanError) as told:
+        pipeline(model, plan, loss=F.cross_entropy, graph=graph)
+    return str(told.value)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
@@ -92,4 +92,4 @@ def _checked() -> bool:
     model = nn.Sequential(nn.Conv2d(2, 8, 1), DropPath(), nn.Flatten(), nn.Linear(8 * 16, 3))
     graph = capture(model, torch.zeros(4, 2, 4, 4))
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    return check_numerics(model, graph, describe(CostModel(graph, machine(2)), slicings)).passed
+    return check_numerics(model, graph, describe(AnalyticModel(graph, machine(2)), slicings)).passed

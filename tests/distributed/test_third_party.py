@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE
 from slicewise.graph.layer_graph import LayerGraph
@@ -15,6 +14,7 @@ from slicewise.partition.layout import Slicing
 from tests.builders import machine
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
 from tests.distributed.world import World
+from tests.pricing import cost_of
 from tests.third_party import NETWORKS
 
 TOLERANCE = 1e-9
@@ -47,10 +47,10 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
     pairs = []
     for batch in (4, 3):
         graph = capture(model, torch.zeros(2, *NETWORKS[name].shape), name=name).with_batch(batch)
-        costs = CostModel(graph, cluster)
+        costs = AnalyticModel(graph, cluster)
         plans = _spatial_plans(graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
         for label, slicings in plans.items():
-            predicted = sum(costs.plan_costs(slicings).values(), Cost()).bytes_moved
+            predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
     return pairs
 

@@ -17,7 +17,6 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.utils.checkpoint import checkpoint
 
-from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
 from slicewise.graph.capture import capture
 from slicewise.graph.chunks import with_local_statistics
@@ -28,7 +27,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.memory import peak_bytes
 from slicewise.runtime.sliced_module import SlicedModule
-from tests.distributed.comparing import random_slicings, whole
+from tests.distributed.comparing import flat_mesh, my_share, random_slicings, whole
 from tests.distributed.world import World
 
 SAMPLE = (8, 3, 12, 12)
@@ -65,14 +64,10 @@ def _graph(model: nn.Module) -> LayerGraph:
     return capture(copy.deepcopy(model).float(), torch.zeros(SAMPLE))
 
 
-def _mesh() -> Mesh:
-    return Mesh.of({"local": dist.get_world_size()})
-
-
 def _sliced(model: nn.Module, seed: int, **options: Any) -> SlicedModule:
     """The network under a random plan."""
     graph = _graph(model)
-    return SlicedModule(copy.deepcopy(model), graph, random_slicings(graph, _mesh(), seed), _mesh(), **options)
+    return SlicedModule(copy.deepcopy(model), graph, random_slicings(graph, flat_mesh(), seed), flat_mesh(), **options)
 
 
 def _batch(samples: int = 8, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -81,14 +76,10 @@ def _batch(samples: int = 8, seed: int = 0) -> tuple[Tensor, Tensor]:
     return x, torch.randint(6, (samples,), generator=generator)
 
 
-def _mine(x: Tensor) -> Tensor:
-    return x.chunk(dist.get_world_size())[dist.get_rank()]
-
-
 def _loss(net: nn.Module, samples: int = 8, seed: int = 0) -> Tensor:
     x, t = _batch(samples, seed)
     if isinstance(net, SlicedModule):
-        x, t = _mine(x), _mine(t)
+        x, t = my_share(x), my_share(t)
     return F.cross_entropy(net(x), t)
 
 
@@ -136,7 +127,7 @@ def _sync_messages() -> tuple[int, int]:
     model = _model()
     graph = with_local_statistics(_graph(model), dist.get_world_size())
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    net = SlicedModule(model, graph, slicings, _mesh())
+    net = SlicedModule(model, graph, slicings, flat_mesh())
     with CountCollectives() as inside, net.no_sync():
         _loss(net).backward()
     with CountCollectives() as outside:
@@ -158,8 +149,8 @@ def _recomputed(way: str, seed: int) -> float:
     ours, theirs = torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
         x, t = _batch(seed=step)
-        logits = checkpoint(net, _mine(x), use_reentrant=False) if way == "script" else net(_mine(x))
-        F.cross_entropy(logits, _mine(t)).backward()
+        logits = checkpoint(net, my_share(x), use_reentrant=False) if way == "script" else net(my_share(x))
+        F.cross_entropy(logits, my_share(t)).backward()
         F.cross_entropy(model(x), t).backward()
         for optimizer in (ours, theirs):
             optimizer.step()
@@ -184,8 +175,8 @@ def _recomputed_masks() -> float:
 
 
 def test_recomputing_keeps_fewer_bytes(pair: World) -> None:
-    kept, recomputed = pair.run(_peaks)
-    assert recomputed < 0.75 * kept
+    for kept, recomputed in pair.run_each(_peaks):
+        assert recomputed < 0.75 * kept
 
 
 def _peaks() -> tuple[int, ...]:
@@ -197,7 +188,7 @@ def _peaks() -> tuple[int, ...]:
     }
     peaks = []
     for recompute in (False, True):
-        net = SlicedModule(copy.deepcopy(model), graph, slicings, _mesh(), recompute=recompute)
+        net = SlicedModule(copy.deepcopy(model), graph, slicings, flat_mesh(), recompute=recompute)
         x = torch.randn(2, 8, 32, 32)
         step = partial(_backward, net, x)
         peaks.append(peak_bytes(step, net.parameters(), x.device))
@@ -223,7 +214,7 @@ def _autocast() -> tuple[list[float], list[float], torch.dtype]:
     model = _model().float()
     net = _sliced(model, 5)
     histories: list[list[float]] = []
-    for trained, share in ((net, _mine), (model, lambda x: x)):
+    for trained, share in ((net, my_share), (model, lambda x: x)):
         optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
         history = []
         for _ in range(12):
@@ -434,12 +425,12 @@ def _from_meta() -> float:
 
 def _sliced_meta(model: nn.Module, seed: int, **options: Any) -> SlicedModule:
     graph = capture(Net(), torch.zeros(SAMPLE))
-    return SlicedModule(model, graph, random_slicings(graph, _mesh(), seed), _mesh(), **options)
+    return SlicedModule(model, graph, random_slicings(graph, flat_mesh(), seed), flat_mesh(), **options)
 
 
 def test_no_rank_ever_holds_more_than_one_module_of_a_model_on_the_meta_device(pair: World) -> None:
-    largest, peak, total = pair.run(_meta_memory)
-    assert peak < total / 2 + 2.5 * largest  # its own half, and the module in the making with a copy or two
+    for largest, peak, total in pair.run_each(_meta_memory):
+        assert peak < total / 2 + 2.5 * largest  # its own half, and the module in the making with a copy or two
 
 
 def _meta_memory() -> tuple[int, int, int]:
@@ -447,7 +438,7 @@ def _meta_memory() -> tuple[int, int, int]:
         model = nn.Sequential(nn.Flatten(), *(nn.Linear(256, 256) for _ in range(12)))
     graph = capture(model, torch.zeros(4, 256, device="meta"))
     slicings: dict[str, Slicing] = {layer.name: (Dim.F if layer.kind is Kind.LINEAR else Dim.N,) for layer in graph}
-    peak = peak_bytes(lambda: SlicedModule(model, graph, slicings, _mesh()), [], torch.device("cpu"))
+    peak = peak_bytes(lambda: SlicedModule(model, graph, slicings, flat_mesh()), [], torch.device("cpu"))
     sizes = [sum(p.numel() * 4 for p in layer.parameters()) for layer in model]
     return max(sizes), peak, sum(sizes)
 
@@ -469,11 +460,11 @@ class Scale(nn.Module):
 
 def _without_reset() -> tuple[str, float]:
     graph = capture(Scale(), torch.zeros(4, 3, 4, 4))
-    slicings = random_slicings(graph, _mesh(), 0)
+    slicings = random_slicings(graph, flat_mesh(), 0)
     with torch.device("meta"):
         model = Scale()
     try:
-        SlicedModule(model, graph, slicings, _mesh())
+        SlicedModule(model, graph, slicings, flat_mesh())
         told = ""
     except PlanError as error:
         told = str(error)
@@ -482,7 +473,7 @@ def _without_reset() -> tuple[str, float]:
         for parameter in module.parameters(recurse=False):
             nn.init.ones_(parameter)
 
-    made = SlicedModule(model, graph, slicings, _mesh(), initialize=ones)
+    made = SlicedModule(model, graph, slicings, flat_mesh(), initialize=ones)
     return told, float(whole(made.get_parameter("factor")).detach().sum())
 
 
@@ -499,14 +490,14 @@ def _other_sizes() -> float:
 
     worst = 0.0
     for seed in range(2):
-        net = SlicedModule(copy.deepcopy(model), graph, random_slicings(graph, _mesh(), seed), _mesh())
+        net = SlicedModule(copy.deepcopy(model), graph, random_slicings(graph, flat_mesh(), seed), flat_mesh())
         reference = copy.deepcopy(model)
         for shape in ((8, 3, 12, 12), (4, 3, 12, 12), (8, 3, 20, 16)):
             x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-            got, wanted = net(_mine(x)), reference(x)
+            got, wanted = net(my_share(x)), reference(x)
             got.square().mean().backward()
             wanted.square().mean().backward()
-            worst = max(worst, float((got - _mine(wanted)).detach().abs().max()))
+            worst = max(worst, float((got - my_share(wanted)).detach().abs().max()))
         worst = max(worst, _difference(net, reference, gradients=True), _difference(net, reference))
     return worst
 
@@ -523,11 +514,11 @@ def _local_statistics() -> float:
     ddp = nn.parallel.DistributedDataParallel(copy.deepcopy(model))
     graph = with_local_statistics(_graph(model), dist.get_world_size())
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    net = SlicedModule(model, graph, slicings, _mesh())
+    net = SlicedModule(model, graph, slicings, flat_mesh())
     x, t = _batch()
     for trained in (net, ddp):
         for _ in range(3):
-            F.cross_entropy(trained(_mine(x)), _mine(t)).backward()
+            F.cross_entropy(trained(my_share(x)), my_share(t)).backward()
         trained.eval()
-    ours, theirs = net(_mine(x)), ddp(_mine(x))
+    ours, theirs = net(my_share(x)), ddp(my_share(x))
     return float((ours - theirs).detach().abs().max()) + _difference(net, ddp.module)

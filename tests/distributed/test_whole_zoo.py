@@ -19,7 +19,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import slicewise as sw
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
@@ -77,7 +77,7 @@ def _update_stats(x: Tensor, *_: object) -> tuple[Tensor, Tensor]:
 def _check(name: str, ranks: int, strategy: str) -> None:
     cluster = load_cluster("dgx-a100").with_devices(ranks)
     graph = _without_dropout(load_graph(name)).with_batch(4 if name in VOLUMES else ranks)
-    costs = CostModel(graph, cluster)
+    costs = AnalyticModel(graph, cluster)
     if strategy == "layerwise":
         slicings = sw.plan(graph, cluster, gap=0.1, time_limit=10).slicings
     else:

@@ -5,8 +5,10 @@ import os
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from math import isnan
 from multiprocessing.connection import Connection, wait
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,9 +18,10 @@ GRACE_S = 3
 
 
 class World:
-    """`world.run(function, *arguments)` calls a top-level function on every rank and returns rank 0's result.
+    """`world.run(function, *arguments)` calls a top-level function on every rank and returns what all of them agree on.
 
-    The function finds an initialised process group. What any rank raises is raised here, with its traceback.
+    The function finds an initialised process group and equal random numbers. What any rank raises is raised here, with
+    its traceback. `world.run_each` returns a list: every rank's own answer.
     """
 
     def __init__(self, ranks: int) -> None:
@@ -38,6 +41,9 @@ class World:
             self._processes.append(process)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return agreed(self.run_each(function, *arguments))
+
+    def run_each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         for pipe in self._pipes:
             pipe.send((function, arguments))
         answers: dict[int, tuple[bool, Any]] = {}
@@ -56,7 +62,7 @@ class World:
             errors.append(f"no answer from ranks {sorted(set(range(self.ranks)) - set(answers))}")
         if errors:
             raise AssertionError("\n".join(errors))
-        return answers[0][1]
+        return [answers[rank][1] for rank in range(self.ranks)]
 
     def _answer(self, pipe: Connection) -> tuple[bool, Any]:
         try:
@@ -77,6 +83,25 @@ class World:
         self._folder.cleanup()
 
 
+def agreed(answers: Sequence[Any]) -> Any:
+    """The answer of all ranks. Figures may differ, as differences from one device do: the largest counts, NaN first."""
+    first = answers[0]
+    if any(type(answer) is not type(first) for answer in answers):
+        raise AssertionError(f"ranks disagree: {answers}")
+    if isinstance(first, float):
+        return next((answer for answer in answers if isnan(answer)), max(answers))
+    if isinstance(first, dict) and all(answer.keys() == first.keys() for answer in answers):
+        return {key: agreed([answer[key] for answer in answers]) for key in first}
+    if isinstance(first, list | tuple) and all(len(answer) == len(first) for answer in answers):
+        return type(first)(map(agreed, zip(*answers, strict=True)))
+    if is_dataclass(first) and not isinstance(first, type):
+        names = [field.name for field in fields(first)]
+        return replace(first, **{name: agreed([getattr(answer, name) for answer in answers]) for name in names})
+    if any(answer != first for answer in answers):
+        raise AssertionError(f"ranks disagree: {answers}")
+    return first
+
+
 def _serve(rank: int, ranks: int, meeting: str, pipe: Connection) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), OMP_NUM_THREADS="1")
     import torch
@@ -90,6 +115,7 @@ def _serve(rank: int, ranks: int, meeting: str, pipe: Connection) -> None:
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
     while (task := pipe.recv()) is not None:
         function, arguments = task
+        torch.manual_seed(0)
         try:
             pipe.send((False, function(*arguments)))
         except BaseException:

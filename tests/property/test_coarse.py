@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.legal import Space, legal_choices
@@ -22,14 +22,14 @@ def test_a_layout_change_between_groups_is_no_dearer_than_between_their_members(
     graph: LayerGraph, cluster: Cluster, seed: int
 ) -> None:
     """Whatever the tiers' links, also where an inner one is the slower."""
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     chooser = np.random.default_rng(seed)
     held = []
     for layer in graph:
         choices = legal_choices(layer, cluster.mesh, WIDE)
         held.append(choices.rows(np.sort(chooser.permutation(len(choices))[:60])))
     for axes in range(1, len(cluster.mesh.axes)):
-        coarse = CostModel(graph, merged(cluster, axes))
+        coarse = AnalyticModel(graph, merged(cluster, axes))
         groups = [Choices(choices.labels[:, :axes], coarse.cluster.mesh) for choices in held]
         for i, j, slot in graph.edges:
             layer = graph.layers[j]

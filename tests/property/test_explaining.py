@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.scaled import with_link
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN
 from slicewise.explaining.decisions import explain_slicings
@@ -17,14 +16,10 @@ from slicewise.explaining.differences import compare_models
 from slicewise.explaining.stretch import Stretch
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, legal_slicings
 from slicewise.plans.plan import spelled
+from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
-
-
-def total(model: CostModel, chosen: dict[str, Slicing]) -> Cost:
-    return sum(model.plan_costs(chosen).values(), Cost())
 
 
 @settings(max_examples=40)
@@ -39,7 +34,7 @@ def test_a_stretch_changes_by_what_the_plan_changes(
     stretch = Stretch(model, one, other, positions)
     mixed = one | {name: other[name] for name in stretch.layers}
     change = stretch.cost(model, stretch.reference) - stretch.cost(model, stretch.chosen)
-    whole = total(model, mixed) - total(model, one)
+    whole = cost_of(model, mixed) - cost_of(model, one)
     assert change.total_s == pytest.approx(whole.total_s, rel=1e-9, abs=1e-12)
     assert change.bytes_moved == whole.bytes_moved
     assert change.memory_bytes == whole.memory_bytes
@@ -52,7 +47,7 @@ def test_a_stretch_changes_by_what_the_plan_changes(
 def test_the_runner_up_of_a_layer_is_the_best_of_all_others(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     chosen = data.draw(slicings(graph, cluster.mesh))
     layer = data.draw(st.sampled_from(graph.layers))
     (decision,) = explain_slicings(model, chosen, layer=layer.name).decisions
@@ -62,10 +57,10 @@ def test_the_runner_up_of_a_layer_is_the_best_of_all_others(
     if not others:
         assert decision.runner_up is None
         return
-    best_s = min(total(model, chosen | {layer.name: other}).total_s for other in others)
+    best_s = min(cost_of(model, chosen | {layer.name: other}).total_s for other in others)
     assert decision.runner_up is not None
     gap_s = decision.runner_up.cost.total_s - decision.cost.total_s
-    assert gap_s == pytest.approx(best_s - total(model, chosen).total_s, rel=1e-6, abs=1e-12)
+    assert gap_s == pytest.approx(best_s - cost_of(model, chosen).total_s, rel=1e-6, abs=1e-12)
 
 
 @settings(max_examples=40)
@@ -98,7 +93,7 @@ def test_beyond_a_bandwidth_threshold_the_other_slicing_is_better(
             gaps = []
             for factor in (0.99, 1.01):
                 there = replace(model, cluster=with_link(cluster, tier, bandwidth=flip.factor * factor))
-                gaps.append(min(total(there, other).total_s for other in others) - total(there, chosen).total_s)
+                gaps.append(min(cost_of(there, other).total_s for other in others) - cost_of(there, chosen).total_s)
             nearer, beyond = gaps if flip.factor > 1 else gaps[::-1]
             assert beyond < 0 < nearer
 
@@ -106,16 +101,16 @@ def test_beyond_a_bandwidth_threshold_the_other_slicing_is_better(
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
 def test_differences_between_two_plans_add_up(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
     comparison = compare_models((model, one), (model, other))
     assert comparison.differences is not None
-    expected_s = total(model, one).total_s - total(model, other).total_s
+    expected_s = cost_of(model, one).total_s - cost_of(model, other).total_s
     assert sum(d.saved_s for d in comparison.differences) == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
     changed = {name for d in comparison.differences for change in d.changes for name in change.layers}
     assert changed == {name for name in one if one[name] != other[name]}
     for difference in comparison.differences:
         for change in difference.changes:
             undone = other | {name: one[name] for name in change.layers}
-            worth_s = total(model, undone).total_s - total(model, other).total_s
+            worth_s = cost_of(model, undone).total_s - cost_of(model, other).total_s
             assert change.worth_s == pytest.approx(worth_s, rel=1e-9, abs=1e-12)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
@@ -52,7 +53,7 @@ def test_a_plan_survives_its_file(graph: LayerGraph, mesh: Mesh, training: Train
         slicings=data.draw(slicings(graph, mesh)),
         kinds={layer.name: layer.kind.value for layer in graph},
         costs={layer.name: {"total_s": 0.5} for layer in graph},
-        predicted={"iteration_s": 1.5},
+        predicted=Prediction(iteration_s=1.5),
         baselines={"data": {"feasible": False, "reason": "too few samples"}},
         certificate={"optimal": True},
     )

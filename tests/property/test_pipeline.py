@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.stage import SCHEDULES, StageCost, in_flight
 from slicewise.factors import divisors
@@ -47,7 +47,7 @@ def test_balanced_stages_are_the_best_of_all_cuts(graph: LayerGraph, stages: int
     cuts = Cuts(graph)
     assume(cuts.most_stages >= stages)
     cluster = machine(2, 2) if stages == 4 else machine(stages)
-    pipeline = PipelineModel(CostModel(graph, cluster), cuts, times)
+    pipeline = PipelineModel(AnalyticModel(graph, cluster), cuts, times)
 
     def slowest(positions: tuple[int, ...]) -> float:
         return max(stage.seconds for stage in pipeline.stage_costs(positions))
@@ -82,7 +82,7 @@ def test_stages_are_the_same_however_many_cuts_are_looked_at_at_once(graph: Laye
     graph = graph.with_batch(4)
     cuts = Cuts(graph)
     assume(cuts.most_stages >= stages)
-    pipeline = PipelineModel(CostModel(graph, machine(2, 2) if stages == 4 else machine(stages)), cuts, 1)
+    pipeline = PipelineModel(AnalyticModel(graph, machine(2, 2) if stages == 4 else machine(stages)), cuts, 1)
     whole = balanced(pipeline)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("slicewise.search.pipeline._CUTS_AT_ONCE", 1)
@@ -144,7 +144,7 @@ def test_a_prediction_lies_between_its_parts_and_their_sum(graph: LayerGraph, sc
     assume(cuts.legal)
     for count in divisors(8):
         if schedule == "gpipe" or count >= 2:
-            pipeline = PipelineModel(CostModel(graph, machine(2)), cuts, count)
+            pipeline = PipelineModel(AnalyticModel(graph, machine(2)), cuts, count)
             given = predicted_pipeline(pipeline, balanced(pipeline), schedule)
             least = given["compute_s"] + given["transfer_s"]
             assert least * (1 - 1e-9) <= given["iteration_s"]

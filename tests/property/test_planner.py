@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.breakdown import Cost
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN
@@ -22,6 +22,7 @@ from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import machine
+from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
 
@@ -41,21 +42,21 @@ def total_s(model: CostModel, chosen: dict[str, Slicing]) -> float:
 def test_tables_hold_what_the_model_says_of_every_plan(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     pool = candidates(model, Space(), {}, Pins())
     problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(model, pool.choices))
     chosen = data.draw(slicings(graph, cluster.mesh))
     choice = pool.rows(chosen)
     assert choice is not None
     assert problem.cost(choice) == pytest.approx(total_s(model, chosen), rel=1e-9)
-    plan_cost = sum(model.plan_costs(chosen).values(), Cost())
+    plan_cost = cost_of(model, chosen)
     assert plan_cost.total_s == pytest.approx(total_s(model, chosen), rel=1e-9)
 
 
 @settings(max_examples=25)
 @given(graphs(), clusters())
 def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGraph, cluster: Cluster) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     known, _ = baseline_slicings(model)
     best, certificate = best_slicings(model, Space(), known)
     assert all(refusal(layer, best[layer.name], cluster.mesh) is None for layer in graph)
@@ -67,7 +68,7 @@ def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGrap
 @settings(max_examples=20)
 @given(graphs(max_layers=3), clusters(), st.data())
 def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     best, _ = best_slicings(model, Space(), baseline_slicings(model)[0])
     other = data.draw(slicings(graph, cluster.mesh))
     assert total_s(model, best) <= total_s(model, other) * (1 + 1e-9)

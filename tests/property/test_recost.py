@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.recost import recost_terms
 from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from tests.builders import DEVICE
+from tests.pricing import cost_of
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, clusters, graphs, slicings
 
 EVERY_DTYPE = replace(DEVICE, reduced_flops_per_s={"tf32": 2e12, "bf16": 4e12, "fp16": 3e12})
@@ -36,6 +36,6 @@ def test_the_planner_and_the_page_agree_on_every_term(
     if training.batchnorm == "local":  # a sample for every rank, and some more
         graph = training.normalised(graph.with_batch(graph.batch + machine.devices - 1), machine.devices)
     chosen = data.draw(slicings(graph, machine.mesh, Space(dims_per_layer=4, dims_per_tier=3)))
-    total = sum(CostModel(graph, machine, training).plan_costs(chosen).values(), Cost())
+    total = cost_of(AnalyticModel(graph, machine, training), chosen)
     for term, seconds in recost_terms(graph, machine, chosen, training).items():
         assert seconds == pytest.approx(getattr(total, term), rel=1e-9, abs=1e-9 * total.total_s), term

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
@@ -21,7 +21,7 @@ from tests.property.strategies import clusters, graphs, slicings
 @settings(max_examples=25)
 @given(graphs(), clusters())
 def test_no_baseline_beats_the_plan_when_simulated(graph: LayerGraph, cluster: Cluster) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     known, _ = baseline_slicings(model)
     best, _ = best_slicings(model, Space(), known)
     again = rescored(model, best, known)
@@ -33,7 +33,7 @@ def test_no_baseline_beats_the_plan_when_simulated(graph: LayerGraph, cluster: C
 @settings(max_examples=25)
 @given(graphs(), clusters(), st.data())
 def test_parts_of_other_plans_only_ever_help(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
     again = rescored(model, one, {"other": other})
     assert all(again.slicings[name] in (one[name], other[name]) for name in one)
@@ -43,7 +43,7 @@ def test_parts_of_other_plans_only_ever_help(graph: LayerGraph, cluster: Cluster
 @settings(max_examples=25)
 @given(graphs(), clusters(), st.data())
 def test_what_is_not_allowed_is_not_returned(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
     again = rescored(model, one, {"other": other}, memory_limit_bytes=0)
     assert again.slicings == one

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.simulate.step import simulate_step
+from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
 
@@ -21,15 +21,15 @@ from tests.property.strategies import clusters, graphs, slicings
 @given(graphs(), clusters(), st.data())
 def test_the_same_plan_gives_the_same_timeline(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     chosen = data.draw(slicings(graph, cluster.mesh))
-    assert simulate_step(CostModel(graph, cluster), chosen) == simulate_step(CostModel(graph, cluster), chosen)
+    assert simulate_step(AnalyticModel(graph, cluster), chosen) == simulate_step(AnalyticModel(graph, cluster), chosen)
 
 
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
 def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    model = CostModel(graph, replace(cluster, overlap=0.0))
+    model = AnalyticModel(graph, replace(cluster, overlap=0.0))
     chosen = data.draw(slicings(graph, cluster.mesh))
-    total = sum(model.plan_costs(chosen).values(), Cost())
+    total = cost_of(model, chosen)
     waited_s = sum(
         model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
         for bucket in buckets(graph, chosen, cluster.mesh)
@@ -43,9 +43,9 @@ def test_more_overlap_is_never_slower_and_the_additive_time_is_the_most(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
     chosen = data.draw(slicings(graph, cluster.mesh))
-    models = [CostModel(graph, replace(cluster, overlap=overlap)) for overlap in (1.0, 0.5, 0.0)]
+    models = [AnalyticModel(graph, replace(cluster, overlap=overlap)) for overlap in (1.0, 0.5, 0.0)]
     times = [simulate_step(model, chosen).seconds for model in models]
-    additive_s = sum(models[0].plan_costs(chosen).values(), Cost()).total_s
+    additive_s = cost_of(models[0], chosen).total_s
     assert times == sorted(times)
     assert times[-1] <= additive_s * (1 + 1e-9)
 
@@ -55,16 +55,16 @@ def test_more_overlap_is_never_slower_and_the_additive_time_is_the_most(
 def test_no_step_is_shorter_than_what_the_device_itself_does(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
 ) -> None:
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     chosen = data.draw(slicings(graph, cluster.mesh))
-    total = sum(model.plan_costs(chosen).values(), Cost())
+    total = cost_of(model, chosen)
     assert simulate_step(model, chosen).seconds >= (total.total_s - total.sync_s) * (1 - 1e-9)
 
 
 @settings(max_examples=40)
 @given(graphs(), clusters(), st.data())
 def test_each_line_does_one_thing_at_a_time(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
-    timeline = simulate_step(CostModel(graph, cluster), data.draw(slicings(graph, cluster.mesh)))
+    timeline = simulate_step(AnalyticModel(graph, cluster), data.draw(slicings(graph, cluster.mesh)))
     for lane in ("device", "link"):
         events = [event for event in timeline.events if event.lane == lane]
         assert all(event.start_s < event.stop_s for event in events)

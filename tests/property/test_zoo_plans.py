@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slicewise.cluster.cluster import load_cluster
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO
 from slicewise.partition.choices import Choices, Floats
@@ -44,7 +44,7 @@ class Planned:
 def planned(request: pytest.FixtureRequest) -> Planned:
     name, devices = request.param
     cluster = load_cluster("p100-4x4").with_devices(devices)
-    model = CostModel(load_graph(name).with_batch(BATCH.get(name, 32) * devices), cluster)
+    model = AnalyticModel(load_graph(name).with_batch(BATCH.get(name, 32) * devices), cluster)
     known, _ = baseline_slicings(model)
     best, certificate = best_slicings(model, Space(), known, memory_limit_bytes=cluster.device.memory_bytes)
     pool = candidates(model, Space(), known, Pins())

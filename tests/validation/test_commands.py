@@ -55,6 +55,16 @@ def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Pa
     assert ran["ddp"]["losses"][0] > 0
 
 
+@pytest.mark.parametrize("batch", [8, 1], ids=["samples", "whole batch"])
+def test_a_model_that_returns_a_dict_is_run_and_checked(calibrated: Path, batch: int) -> None:
+    arguments = ("run", f"{MODELS}:named", "--strategy", "data" if batch > 1 else "filter", "--devices", 2)
+    ran = document(
+        slicewise(*arguments, "--batch", batch, "--check", "--iterations", 2, "--json", cache=calibrated.parent)
+    )
+    assert ran["check"]["passed"]
+    assert len(ran["losses"]) == 2
+
+
 def test_the_data_plan_moves_the_bytes_of_ddp_and_the_statistics_of_its_norm(calibrated: Path, tmp_path: Path) -> None:
     plan = tmp_path / "data.json"
     model = f"{MODELS}:classifier"

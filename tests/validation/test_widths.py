@@ -1,9 +1,11 @@
 """What every command shows to people, at any width."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from rich.console import ConsoleRenderable
 from slicewise.cli.main import main
 from slicewise.report.measured import show_run
 from slicewise.text.page import Page, plain_text
+from slicewise.text.tables import Table
 from tests.machines import write_cores
 
 UNIT = r" h \d+ min| (?:[mun]?s|min|[kMGT]?(?:B|FLOP)(?:/s)?)\b|x\b|%"
@@ -20,6 +23,7 @@ P100 = ("--cluster", "p100-4x4", "--batch", "512")
 ABCI = ("resnet50", "--cluster", "abci-v100", "--batch-per-device", "32")
 ORACLE = ("oracle", *ABCI, "--devices", "16,128", "--dataset", "imagenet")
 RUNS = "model,strategy,devices,batch,iteration_s\nalexnet,data,8,512,0.09\nalexnet,data,16,1024,0.095\n"
+WIDTHS = (80, 100, 120)
 COMMANDS = {
     "plan": ("plan", "alexnet", *P100),
     "pareto": ("plan", "lenet5", *P100, "--pareto"),
@@ -73,11 +77,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     def run(name: str) -> list[ConsoleRenderable]:
         items: list[ConsoleRenderable] = []
         with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)  # a path in a heading is the same everywhere
             patch.setattr(Page, "show", lambda _, *more: items.extend(more))
             if name == "run":
                 show_run(RAN)
             else:
-                assert main([str(files.get(word, word)) for word in COMMANDS[name]]) in (0, 1)
+                assert main([files[word].name if word in files else word for word in COMMANDS[name]]) in (0, 1)
         return items
 
     return run
@@ -88,60 +93,65 @@ def _numbers(text: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "run"])
-def test_no_width_cuts_or_drops_a_number(shown: Shown, name: str) -> None:
+def test_no_width_cuts_a_number_and_a_wide_page_has_them_all(shown: Shown, name: str) -> None:
     items = shown(name)
-    wide = _numbers(plain_text(*items, width=5000))
+    wide = _numbers(plain_text(*items))
     assert len(wide) > 5
+    assert wide == _numbers(plain_text(*items, width=5000))
     for width in range(40, 201, 1 if name in ("plan", "oracle") else 9):
         text = plain_text(*items, width=width)
-        narrow = _numbers(text)
-        assert narrow.keys() == wide.keys(), width
-        assert all(narrow[number] >= count for number, count in wide.items()), width
+        assert _numbers(text) <= wide, width
         assert all(len(line) <= width for line in text.splitlines() if " " in line)  # the path of a file is left whole
 
 
-def _headers(items: list[ConsoleRenderable], width: int) -> list[str]:
-    """The line above each rule."""
-    lines = plain_text(*items, width=width).splitlines()
-    return [" ".join(lines[number - 1].split()) for number, line in enumerate(lines) if line.startswith("──")]
+@pytest.mark.parametrize("name", [*COMMANDS, "run"])
+def test_at_most_one_empty_line_stands_between_blocks(shown: Shown, name: str) -> None:
+    for width in WIDTHS:
+        assert "\n\n\n" not in plain_text(*shown(name), width=width)
 
 
-def test_columns_that_do_not_fit_go_below_in_plan(shown: Shown) -> None:
-    items = shown("plan")
-    assert _headers(items, 120) == [
-        "layers kind slicing compute communication bytes sent",
-        "strategy step samples/s compute transfer halo reduce sync bytes memory speed-up",
-    ]
-    assert _headers(items, 100) == [
-        "layers kind slicing compute communication sent",
-        "strategy step samples/s compute transfer halo reduce sync bytes memory",
-        "strategy speed-up",
-    ]
-    assert _headers(items, 80) == [
-        "layers kind slicing compute",
-        "layers communication bytes sent",
-        "strategy step samples/s compute transfer halo reduce sync",
-        "strategy bytes memory speed-up",
-    ]
+@pytest.mark.parametrize("name", [*COMMANDS, "run"])
+def test_columns_that_are_left_out_are_named(shown: Shown, name: str) -> None:
+    for item in shown(name):
+        if isinstance(item, Table):
+            narrow, wide = (plain_text(item, width=width) for width in (80, None))
+            left_out = re.findall(r"[^\s,]+", narrow.partition("also with --wide: ")[2])
+            assert _columns(wide) == _columns(narrow).union(_columns(wide).intersection(left_out))
 
 
-def test_columns_that_do_not_fit_go_below_in_oracle(shown: Shown) -> None:
-    items = shown("oracle")[:4]
-    first = "devices strategy split iteration range epoch"
-    assert _headers(items, 200) == [f"{first} samples/s efficiency memory compute gradient layerwise halo p2p"]
-    assert _headers(items, 120) == [
-        f"{first} samples/s efficiency",
-        "devices strategy memory compute gradient layerwise halo p2p",
-    ]
-    assert _headers(items, 100) == [
-        f"{first} samples/s",
-        "devices strategy efficiency memory compute gradient layerwise halo p2p",
-    ]
-    assert _headers(items, 80) == [
-        "devices strategy split iteration range",
-        "devices strategy epoch samples/s efficiency memory",
-        "devices strategy compute gradient layerwise halo p2p",
-    ]
+def _columns(text: str) -> set[str]:
+    """The words above the rule."""
+    return set(text.partition("──")[0].split())
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "run"])
+def test_no_header_is_broken_inside_a_word(shown: Shown, name: str) -> None:
+    for item in shown(name):
+        if isinstance(item, Table):
+            whole = _columns(plain_text(item))
+            for width in range(60, 140, 7):
+                assert _columns(plain_text(item, width=width)) <= whole
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "run"])
+def test_every_table_reads_as_it_was_approved(shown: Shown, name: str) -> None:
+    """`SNAPSHOTS=write pytest tests/validation/test_widths.py` writes them anew: look at the difference."""
+    told = "".join(f"== {width} columns\n{plain_text(*shown(name), width=width)}\n" for width in WIDTHS)
+    told = re.sub(r"by\s+elimination,.*?\n(?=\n)", "by elimination ...\n", told, flags=re.DOTALL)  # how long it took
+    path = Path(__file__).parent / "snapshots" / f"{name.replace(' ', '-')}.txt"
+    if os.environ.get("SNAPSHOTS") == "write":
+        path.write_text(told)
+    assert told == path.read_text()
+
+
+def test_wide_shows_every_column_on_any_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["cluster", "list"]) == 0
+    assert "also with --wide: bandwidth, latency" in capsys.readouterr().out
+    assert main(["cluster", "list", "--wide"]) == 0
+    told = capsys.readouterr().out
+    assert "cluster    tier   devices  device   members  ports  bandwidth  latency\n" in told
+    assert "--wide" not in told
 
 
 @pytest.mark.parametrize(

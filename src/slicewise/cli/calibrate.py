@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, positive, print_json, progress, require_torch
+from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.extras import require_torch
 from slicewise.fitting import BASE
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """`slicewise COMMAND`: parse, call, render. Commands import what they need when they run, so --help is quick."""
 
 import argparse
+import errno
 import io
 import os
 import select
@@ -13,6 +14,7 @@ from pathlib import Path
 from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
+from slicewise.text.width import every_column
 from slicewise.version import VERSION
 
 COMMANDS = {
@@ -26,6 +28,9 @@ COMMANDS = {
     "capture": capture,
     "cluster": cluster,
 }
+
+# What the machine refuses without naming a file, as when standard output goes to a full disk.
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,21 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(given)
         known = vars(options).keys()
         options.given = given  # what `launch` starts every rank with
-        code: int = COMMANDS[options.command].main(options)
-        sys.stdout.flush()  # a full disk or a closed pipe is told here, not after the end
+        with every_column(getattr(options, "wide", False)):
+            code: int = COMMANDS[options.command].main(options)
+        print(end="", flush=True)  # a full disk or a closed pipe is told here, not after the end
         return code
     except SlicewiseError as error:
         return _fail(as_typed(str(error), known), error.exit_code)
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             return 0
+        if error.filename is None and error.errno not in _REFUSALS:
+            return _fault(error)
         return _fail(f"{error.filename or 'cannot read or write'}: {error.strerror or error}", 2)
     except UnicodeDecodeError as error:
         return _fail(f"a file is not text in UTF-8 ({error.reason}, byte {error.start})", 2)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            return _fault(error)
-        return _fail("this needs PyTorch, which is not installed: `pip install torch`", 2)
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
         return _fail(f"out of memory{told}; ask for fewer devices, or use a machine with more memory", 2)

@@ -5,7 +5,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +116,10 @@ def training_of(options: argparse.Namespace) -> "Training":
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
+    """Other forms of the answer than what fits the terminal."""
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
+    forms.add_argument("--wide", action="store_true", help="tables with all their columns, wider than the terminal")
 
 
 def print_json(document: Any) -> None:
@@ -132,16 +134,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def require_torch() -> None:
-    """Before work that would be in vain without it."""
-    try:
-        found = find_spec("torch") is not None
-    except ValueError:  # imports of it are blocked
-        found = False
-    if not found:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
 
 def progress(message: str) -> None:

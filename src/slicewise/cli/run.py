@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, require_torch, seed, shape
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, seed, shape
+from slicewise.extras import require_torch
 from slicewise.strategy import LAYERWISE, PLANNED
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def main(options: argparse.Namespace) -> int:
 def _handed_on(options: argparse.Namespace) -> list[str]:
     """What ranks need to know beside the plan."""
     valued = {name: getattr(options, name) for name in ("iterations", "seed", "trace", "compare", "data")}
-    flags = [f"--{name}" for name in ("check", "json") if getattr(options, name)]
+    flags = [f"--{name}" for name in ("check", "json", "wide") if getattr(options, name)]
     return [f"--{name}={value}" for name, value in valued.items() if value is not None] + flags
 
 
@@ -170,6 +171,7 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
 
 
 def _rank(options: argparse.Namespace) -> int:
+    from slicewise.cost.tiers import sent_as_predicted
     from slicewise.errors import RankError, SlicewiseError
     from slicewise.running.ranks import rank
     from slicewise.running.worker import RunRequest, run_rank
@@ -193,8 +195,7 @@ def _rank(options: argparse.Namespace) -> int:
         raise
     except BaseException as error:  # a model or its data that calls exit() has not done its work
         raise RankError(described(error, rank())) from error
-    expected = result["predicted"]
-    as_predicted = all(expected.get(name) in (None, result[name]) for name in ("bytes_moved", "bytes_by_tier"))
+    as_predicted = sent_as_predicted(result, result["predicted"])
     finite = result["first_nan_step"] is None
     passed = result.get("check", {}).get("passed", True) and as_predicted and finite
     if rank() == 0:

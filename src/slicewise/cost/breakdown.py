@@ -1,8 +1,13 @@
-"""A cost is a breakdown; totals are derived."""
+"""A cost is a breakdown; totals are derived. Fields are the terms of layers (terms.py): `_s` seconds, `_bytes` sent."""
 
 from dataclasses import dataclass, fields
 
-TERMS = ("compute", "transfer", "halo", "reduce", "sync", "update")
+import numpy as np
+
+from slicewise.partition.choices import Floats, Ints
+from slicewise.terms import LAYER_TERMS, MOVING
+
+_OTHERS = tuple(term.name for term in LAYER_TERMS if term.name not in ("compute", *MOVING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,10 +17,10 @@ class Cost:
     forward_s: float = 0.0
     backward_s: float = 0.0
     update_s: float = 0.0
-    transfer_s: float = 0.0  # layout changes between layers
-    halo_s: float = 0.0  # borders borrowed from neighbours
-    reduce_s: float = 0.0  # statistics of norms
-    sync_s: float = 0.0  # weight gradients
+    transfer_s: float = 0.0
+    halo_s: float = 0.0
+    reduce_s: float = 0.0
+    sync_s: float = 0.0
     transfer_bytes: int = 0
     halo_bytes: int = 0
     reduce_bytes: int = 0
@@ -29,19 +34,28 @@ class Cost:
 
     @property
     def communication_s(self) -> float:
-        return self.transfer_s + self.halo_s + self.reduce_s + self.sync_s
+        return sum(self.seconds(name) for name in MOVING)
 
     @property
     def total_s(self) -> float:
-        return self.compute_s + self.communication_s + self.update_s
+        return sum(map(self.seconds, _OTHERS), self.compute_s + self.communication_s)
 
     @property
     def bytes_moved(self) -> int:
-        return self.transfer_bytes + self.halo_bytes + self.reduce_bytes + self.sync_bytes
+        return sum(self.sent_bytes.values())
+
+    @property
+    def sent_bytes(self) -> dict[str, int]:
+        """By term."""
+        return {name: getattr(self, f"{name}_bytes") for name in MOVING}
 
     @property
     def peak_memory_bytes(self) -> int:
         return self.memory_bytes + self.transient_bytes
+
+    def seconds(self, term: str) -> float:
+        seconds: float = getattr(self, f"{term}_s")
+        return seconds
 
     def __add__(self, other: "Cost") -> "Cost":
         terms = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -64,3 +78,36 @@ class Cost:
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "bytes_moved": self.bytes_moved,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSeconds:
+    """What depends on a layer's slicing alone, one entry per choice: seconds by term, and bytes of memory."""
+
+    forward_s: Floats
+    backward_s: Floats
+    update_s: Floats
+    halo_s: Floats
+    reduce_s: Floats
+    sync_s: Floats
+    memory_bytes: Ints
+    transient_bytes: Ints
+
+    @classmethod
+    def of(cls, *, memory_bytes: Ints, transient_bytes: Ints, **seconds: Floats) -> "LayerSeconds":
+        """Terms that are not given take no time."""
+        none = {item.name: np.zeros(len(memory_bytes)) for item in fields(cls) if item.name.endswith("_s")}
+        return cls(**none | seconds, memory_bytes=memory_bytes, transient_bytes=transient_bytes)
+
+    @property
+    def total_s(self) -> Floats:
+        total: Floats = sum(getattr(self, item.name) for item in fields(self) if item.name.endswith("_s"))
+        return total
+
+    def rows(self, kept: Ints) -> "LayerSeconds":
+        return LayerSeconds(**{item.name: getattr(self, item.name)[kept] for item in fields(self)})
+
+    def cost(self, row: int = 0) -> Cost:
+        """Of one choice, bytes that are sent aside."""
+        numbers = {item.name: getattr(self, item.name)[row].item() for item in fields(self)}
+        return Cost(**numbers)

@@ -35,14 +35,11 @@ class Lines:
     s_per_byte: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # itself and no other: what is known of one is kept under it
 class Network:
     """The collectives of one cluster. Messages are bytes of the whole tensor that the group reduces or gathers."""
 
     cluster: Cluster
-
-    def __hash__(self) -> int:
-        return id(self)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (a network lives as long as its planning)
     def group_sizes(self, axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,91 +12,89 @@ nothing and compute nothing. Which readings of the paper these are, and which of
 docs/optcnn.md.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.cost.breakdown import Cost, LayerSeconds
+from slicewise.cost.compute import shares
+from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes, mask_of, outer_masks
 from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import SPACES, Space
 from slicewise.partition.parts import intervals
 
 
 @dataclass(frozen=True, eq=False)
-class OptCnnModel(CostModel):
-    name: str = "optcnn"
+class PaperModel(CostModel):
+    """What the paper says; how long transfers and servers take is for those who read it (benchmarks/optcnn)."""
+
+    name: ClassVar[str] = "optcnn"
+    assumes: ClassVar[str] = "the layer-wise paper's assumptions"
+    space: ClassVar[Space] = SPACES["optcnn"]
+    overlaps: ClassVar[bool] = False
     coarsens: ClassVar[bool] = False
+    pipelines: ClassVar[bool] = False
+    recosted: ClassVar[bool] = False
+
+    @abstractmethod
+    def transfer_s(self, items: Floats) -> Floats:
+        """t_X of what each rank receives over each tier, [tier, before, after, rank] -> [before, after]."""
+
+    @abstractmethod
+    def server_s(self, layer: Layer, choices: Choices) -> Floats:
+        """t_S of a layer's weights, for every choice."""
 
     def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
-        timed = super().layer_seconds(layer, choices)
-        nothing = np.zeros(len(choices))
-        return replace(
-            timed,
-            update_s=nothing,
-            halo_s=nothing,
-            reduce_s=nothing,
-            sync_s=self._server_s(layer, choices),
-        )
+        work = self.device_work(layer, shares(layer, choices))
+        return LayerSeconds.of(**work, sync_s=self.server_s(layer, choices))
 
     def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
-        producer = self.graph[consumer.inputs[slot]]
-        items = self._received(producer, consumer, slot, before, after).sum(axis=-1)
-        moved_s: Floats = np.tensordot(self._s_per_byte, items, axes=1) * self.training.item_bytes
-        return moved_s * (2 if self.returns_gradient(consumer, slot) else 1)
+        seconds = self.transfer_s(self._received(consumer, slot, before, after))
+        return seconds * (2 if self.returns_gradient(consumer, slot) else 1)
 
     def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         return np.diagonal(self.edge_seconds(consumer, slot, before, after))
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
         choices = Choices.of([slicing], self.cluster.mesh)
-        sent = int(self._server_bytes(layer, choices)[0])
-        return replace(super().layer_cost(layer, slicing), halo_bytes=0, reduce_bytes=0, sync_bytes=sent)
+        sent = int(self.server_bytes(layer, choices)[0])
+        return replace(self.layer_seconds(layer, choices).cost(), sync_bytes=sent)
 
     def edge_cost(self, consumer: Layer, slot: int, before: Slicing, after: Slicing) -> Cost:
         mesh = self.cluster.mesh
         one, other = Choices.of([before], mesh), Choices.of([after], mesh)
-        producer = self.graph[consumer.inputs[slot]]
-        items = int(self._received(producer, consumer, slot, one, other).sum())
+        items = int(self._received(consumer, slot, one, other).sum())
         passes = 2 if self.returns_gradient(consumer, slot) else 1
         return Cost(
             transfer_s=float(self.edge_seconds(consumer, slot, one, other)[0, 0]),
             transfer_bytes=passes * items * self.training.item_bytes,
         )
 
-    def _replicas_mask(self, layer: Layer, choices: Choices) -> Ints:
+    def replicas_mask(self, layer: Layer, choices: Choices) -> Ints:
         """The axes along which devices hold the same weights and work on different data."""
         sharding = set("".join(weight.dims for weight in layer.weights))
         return choices.axes_of([dim for dim in Dim if dim not in sharding])
 
-    def _server_bytes(self, layer: Layer, choices: Choices) -> Floats:
+    def server_bytes(self, layer: Layer, choices: Choices) -> Floats:
         """Every replica pushes and pulls, as the paper counts; weights that only one device holds stay there."""
-        replicas = group_sizes(self._replicas_mask(layer, choices), choices.mesh)
+        replicas = group_sizes(self.replicas_mask(layer, choices), choices.mesh)
         return np.where(replicas > 1, 2.0 * replicas * _weight_bytes(layer), 0.0)
 
-    def _server_s(self, layer: Layer, choices: Choices) -> Floats:
-        """sum over tiers of (replicas along the tier - 1) * weight bytes / bandwidth."""
-        replicas, mesh = self._replicas_mask(layer, choices), choices.mesh
-        pushes = [
-            (group_sizes(replicas & mask_of([n for n, axis in enumerate(mesh.axes) if axis.tier == tier]), mesh) - 1)
-            for tier in range(len(self.cluster.tiers))
-        ]
-        seconds: Floats = self._s_per_byte @ np.array(pushes) * _weight_bytes(layer)
-        return seconds
-
     @cached_property
-    def _s_per_byte(self) -> Floats:
+    def s_per_byte(self) -> Floats:
         """Per tier, at the link's full bandwidth."""
         return np.array([1 / tier.bytes_per_s for tier in self.cluster.tiers])
 
-    def _received(self, producer: Layer, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
+    def _received(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """Items over each tier, [tier, before, after, rank]."""
-        tiers = range(len(self.cluster.tiers))
+        producer, tiers = self.graph[consumer.inputs[slot]], range(len(self.cluster.tiers))
         dims, shape = producer.dims, producer.shape
         needed = np.ones((1, len(after), before.mesh.devices))
         held = [np.ones((len(before), len(after), before.mesh.devices)) for _ in tiers]
@@ -149,6 +147,31 @@ class OptCnnModel(CostModel):
     @cached_property
     def _outer_masks(self) -> list[int]:
         return outer_masks(self.cluster.mesh, len(self.cluster.tiers))
+
+
+def all_in_turn(model: PaperModel, items: Floats) -> Floats:
+    """t_X: one transfer after the other."""
+    seconds: Floats = np.tensordot(model.s_per_byte, items.sum(axis=-1), axes=1) * model.training.item_bytes
+    return seconds
+
+
+def server_per_node(model: PaperModel, layer: Layer, choices: Choices) -> Floats:
+    """t_S: sum over tiers of (replicas along the tier - 1) * weight bytes / bandwidth."""
+    replicas, mesh = model.replicas_mask(layer, choices), choices.mesh
+    pushes = [
+        (group_sizes(replicas & mask_of([n for n, axis in enumerate(mesh.axes) if axis.tier == tier]), mesh) - 1)
+        for tier in range(len(model.cluster.tiers))
+    ]
+    seconds: Floats = model.s_per_byte @ np.array(pushes) * _weight_bytes(layer)
+    return seconds
+
+
+@final
+class OptCnnModel(PaperModel):
+    """The reading that agrees best with the paper's bars."""
+
+    transfer_s = all_in_turn
+    server_s = server_per_node
 
 
 def _weight_bytes(layer: Layer) -> int:

@@ -1,10 +1,12 @@
 """Which links the bytes of a plan cross: a collective counts for the widest tier that its group spans."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.model import STATISTICS_BYTES, CostModel
+from slicewise.cost.analytic import STATISTICS_BYTES
+from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.cost.volume import halo_items, statistics_items, step_items, sync_items
@@ -40,6 +42,11 @@ def pipeline_bytes_by_tier(pipeline: PipelineModel, positions: Sequence[int]) ->
     if names:
         totals[names[0]] += LOSS_BYTES * (cluster.devices - 1)
     return totals
+
+
+def sent_as_predicted(counted: Mapping[str, Any], predicted: Mapping[str, Any]) -> bool:
+    """Whether a run sent the bytes that were predicted, in all and over each tier; where nothing was, it did."""
+    return all(predicted.get(name) in (None, counted[name]) for name in ("bytes_moved", "bytes_by_tier"))
 
 
 def tier_names(cluster: Cluster) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a run should take: the projected terms of a plan, their range, and each rank's share of the work."""
+"""What a run should take: the prediction of its plan, and each rank's share of the work."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,52 +6,43 @@ from typing import Any
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.prediction import Prediction
 from slicewise.diagnosis.record import Floats
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.parts import intervals
 from slicewise.planning.modelling import model_of
 from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
+from slicewise.terms import LAYER_TERMS, Nature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    iteration_s: float
-    low_s: float
-    high_s: float
-    terms: dict[str, float]  # seconds by term, as a record names them; sync: what backward does not hide
+    step: Prediction
     shares: Floats  # of each rank's work in that of the rank that has most
-    origin: str
     waits_inside: bool = False  # a pipeline's ranks wait for each other where nobody can see it
 
     @property
-    def communication_s(self) -> float:
-        return sum(self.terms[term] for term in ("transfer", "halo", "reduce", "sync"))
+    def terms(self) -> dict[str, float]:
+        """Seconds by term, as a record names them; sync: what backward does not hide."""
+        return self.step.waited
 
     @property
     def work_s(self) -> float:
-        return self.terms["compute"] + self.terms["update"]
+        return sum(self.terms[term.name] for term in LAYER_TERMS if term.nature is Nature.COMPUTE)
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "iteration_s": self.iteration_s,
-            "low_s": self.low_s,
-            "high_s": self.high_s,
+            **{name: self.step[name] for name in ("iteration_s", "low_s", "high_s")},
             **{f"{term}_s": seconds for term, seconds in self.terms.items()},
-            "origin": self.origin,
+            "origin": self.step.origin,
         }
 
 
 def expectation_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> Expectation:
-    expected = predicted_of(plan, graph, cluster)
-    terms = {term: float(expected[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "update")}
     return Expectation(
-        iteration_s=float(expected["iteration_s"]),
-        low_s=float(expected["low_s"]),
-        high_s=float(expected["high_s"]),
-        terms=terms | {"sync": float(expected["exposed_sync_s"])},
+        step=predicted_of(plan, graph, cluster),
         shares=np.ones(plan.devices) if plan.pipeline else _shares(plan, graph, cluster),
-        origin=str(expected["origin"]),
         waits_inside=plan.pipeline is not None,
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.errors import RequestError
-from slicewise.timelines.event import MOVING
+from slicewise.terms import MOVING
 
 Floats = NDArray[np.float64]
 COMMUNICATION = (*MOVING, "communication")  # the last where a file does not tell the others apart

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, machine_of
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.explaining.flips import Changed, Flip
 from slicewise.explaining.stretch import Assignment, Stretch
@@ -20,11 +21,11 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.planning.modelling import model_of
-from slicewise.planning.predicting import predicted
 from slicewise.plans.plan import Plan, loaded, spelled
-from slicewise.plans.request import space_of
 from slicewise.search.baselines import baseline_slicings, data
 from slicewise.search.pins import Pins
+from slicewise.simulate.predicting import predicted_step
+from slicewise.terms import LAYER_TERMS
 
 _AT_ONCE = 16
 CONTENDERS = 3  # of the other slicings of a stretch: what may overtake it when machine or batch change
@@ -71,7 +72,7 @@ class Decision:
                 "fits": other.fits,
                 "saved_s": saved.total_s,
                 "saved_bytes": saved.bytes_moved,
-                "saved": {term: getattr(saved, f"{term}_s") for term in TERMS},
+                "saved": {term.name: saved.seconds(term.name) for term in LAYER_TERMS},
                 "cost": other.cost.to_dict(),
             }
 
@@ -93,14 +94,14 @@ class Explanation:
     title: str
     reference: str  # the strategy compared with
     reason: str  # why not data parallelism, where it is another
-    predicted: Mapping[str, Any]
-    reference_predicted: Mapping[str, Any]
+    predicted: Prediction
+    reference_predicted: Prediction
     decisions: tuple[Decision, ...]
 
     @property
     def saved_s(self) -> float:
         """By the sum of terms, which is what the search minimises."""
-        return float(self.reference_predicted["additive_s"] - self.predicted["additive_s"])
+        return self.reference_predicted.additive_s - self.predicted.additive_s
 
     @property
     def most(self) -> tuple[Decision, ...]:
@@ -113,8 +114,8 @@ class Explanation:
             "reference": self.reference,
             "reason": self.reason,
             "saved_s": self.saved_s,
-            "predicted": dict(self.predicted),
-            "reference_predicted": dict(self.reference_predicted),
+            "predicted": self.predicted.to_dict(),
+            "reference_predicted": self.reference_predicted.to_dict(),
             "summary": [sentences(decision, self) for decision in self.most],
             "decisions": [{**decision.to_dict(), "sentence": sentences(decision, self)} for decision in self.decisions],
         }
@@ -182,14 +183,14 @@ def explain_slicings(
     groups = [[model.graph.index[layer]]] if layer else _groups(model, slicings, reference_slicings, per_layer)
     total = sum(model.plan_costs(slicings).values(), Cost())
     room_bytes = memory_limit_bytes - total.peak_memory_bytes
-    judge = _Judge(model, room_bytes, space or space_of(model.name))
+    judge = _Judge(model, room_bytes, space or model.space)
     cluster, graph = model.cluster, model.graph
     return Explanation(
         title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
         reference=reference,
         reason=reason,
-        predicted=predicted(model, slicings),
-        reference_predicted=predicted(model, reference_slicings),
+        predicted=predicted_step(model, slicings),
+        reference_predicted=predicted_step(model, reference_slicings),
         decisions=tuple(judge.decision(Stretch(model, slicings, reference_slicings, group, pins)) for group in groups),
     )
 

@@ -9,17 +9,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.errors import RequestError
 from slicewise.explaining.stretch import Stretch
 from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning.modelling import model_of
-from slicewise.planning.predicting import predicted
 from slicewise.plans.plan import Plan, loaded, spelled
 from slicewise.search.rescoring import joined
+from slicewise.simulate.predicting import predicted_step
+from slicewise.terms import LAYER_TERMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Difference:
             "changes": [asdict(change) for change in self.changes],
             "saved_s": self.saved_s,
             "saved_bytes": saved.bytes_moved,
-            "saved": {term: getattr(saved, f"{term}_s") for term in TERMS},
+            "saved": {term.name: saved.seconds(term.name) for term in LAYER_TERMS},
         }
 
 
@@ -59,18 +61,18 @@ class Comparison:
     """Two plans. Where machine, batch or training differ too, changes are listed but have no price of their own."""
 
     titles: tuple[str, str]
-    predicted: tuple[Mapping[str, Any], Mapping[str, Any]]
+    predicted: tuple[Prediction, Prediction]
     differences: tuple[Difference, ...] | None  # the one that is worth most first
     changes: tuple[Change, ...]
 
     @property
     def saved_s(self) -> float:
-        return float(self.predicted[0]["additive_s"] - self.predicted[1]["additive_s"])
+        return self.predicted[0].additive_s - self.predicted[1].additive_s
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "titles": list(self.titles),
-            "predicted": [dict(row) for row in self.predicted],
+            "predicted": [row.to_dict() for row in self.predicted],
             "saved_s": self.saved_s,
             "differences": None if self.differences is None else [item.to_dict() for item in self.differences],
             "changes": [asdict(change) for change in self.changes],
@@ -109,7 +111,7 @@ def compare_models(before: Priced, after: Priced) -> Comparison:
     )
     return Comparison(
         titles=(title(model), title(other)),
-        predicted=(predicted(model, slicings), predicted(other, others)),
+        predicted=(predicted_step(model, slicings), predicted_step(other, others)),
         differences=_differences(model, slicings, others) if priced else None,
         changes=_changes(range(len(model.graph)), before, after),
     )
@@ -117,7 +119,7 @@ def compare_models(before: Priced, after: Priced) -> Comparison:
 
 def title(model: CostModel) -> str:
     cluster, graph = model.cluster, model.graph
-    cost = "" if model.name == "analytic" else f", cost model {model.name}"
+    cost = f", cost model {model.name}" if model.assumes else ""
     return f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}{cost}"
 
 

@@ -1,21 +1,22 @@
 """`inter.bandwidth=2x`, `batch=64`, `devices=8`, `memory=8GiB`: the plan for another machine or job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.scaled import with_link
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import Training
 from slicewise.errors import PlanError, RequestError, SlicewiseError, UnknownName
 from slicewise.explaining.differences import Comparison, compare_models
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.planning.asking import requested
 from slicewise.planning.modelling import model_of
-from slicewise.planning.predicting import predicted
 from slicewise.plans.plan import Plan, loaded
 from slicewise.search.solver import Progress
+from slicewise.simulate.predicting import predicted_step
 from slicewise.strategy import LAYERWISE
 from slicewise.units import parse_amount, parse_count, parse_seconds
 
@@ -93,8 +94,8 @@ class WhatIf:
     """The plan as it is, the same slicings under the changed conditions, and the best plan for these."""
 
     changes: tuple[str, ...]
-    before: Mapping[str, Any]
-    kept: Mapping[str, Any] | None
+    before: Prediction
+    kept: Prediction | None
     reason: str  # why the slicings cannot be kept, where they cannot
     after: Plan
     comparison: Comparison  # of the slicings kept and the new ones; of old and new where they cannot be kept
@@ -102,10 +103,10 @@ class WhatIf:
     def to_dict(self) -> dict[str, Any]:
         return {
             "changes": list(self.changes),
-            "before": dict(self.before),
-            "kept": dict(self.kept) if self.kept else None,
+            "before": self.before.to_dict(),
+            "kept": self.kept.to_dict() if self.kept else None,
             "reason": self.reason,
-            "after": dict(self.after.predicted),
+            "after": self.after.predicted.to_dict(),
             "comparison": self.comparison.to_dict(),
             "plan": self.after.to_dict(),
         }
@@ -146,15 +147,15 @@ def what_if(
     kept, reason = None, ""
     try:
         moved.check(moved.sized(network), job.cluster.mesh)
-        kept = predicted(other, plan.slicings)
-        if kept["peak_memory_bytes"] > limit:
+        kept = predicted_step(other, plan.slicings)
+        if kept.peak_memory_bytes > limit:
             raise PlanError("it would not fit in memory")
     except SlicewiseError as error:
         kept, reason = None, str(error)
     first = (other if kept else model, plan.slicings)
     return WhatIf(
         changes=tuple(changes),
-        before=predicted(model, plan.slicings),
+        before=predicted_step(model, plan.slicings),
         kept=kept,
         reason=reason,
         after=after,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.explaining.flips import Flip
 from slicewise.graph.dims import Dim
+from slicewise.terms import LAYER_TERMS, Nature, Term
 from slicewise.units import amount, seconds
 
 if TYPE_CHECKING:
@@ -20,13 +21,6 @@ _DIMS = {
     Dim.H: "height",
     Dim.W: "width",
 }
-_BYTES = {
-    "transfer": "of activations and their gradients between layers",
-    "halo": "of borders",
-    "reduce": "of norm statistics",
-    "sync": "of gradient all-reduce",
-}
-_SECONDS = {"compute": "of compute", "update": "of weight update"}
 _SMALL = 0.02  # of the largest difference: terms that differ by less are not told
 
 
@@ -73,24 +67,22 @@ def _runner_up(decision: "Decision", other: "Alternative") -> str:
 
 def balance(change: Cost) -> str:
     """`saves 392 MB of gradient all-reduce (27.1 ms), costs 12.8 MB of activations ... (794 us)`."""
-    changes = {term: float(getattr(change, f"{term}_s")) for term in TERMS}
-    largest = max(map(abs, changes.values()))
+    largest = max(abs(change.seconds(term.name)) for term in LAYER_TERMS)
     if largest < 1e-9:
         return "changes nothing"
-    told = {term: value for term, value in changes.items() if abs(value) > _SMALL * largest}
-    saves = [_term(term, change, value) for term, value in told.items() if value < 0]
-    costs = [_term(term, change, value) for term, value in told.items() if value > 0]
+    told = [term for term in LAYER_TERMS if abs(change.seconds(term.name)) > _SMALL * largest]
+    saves = [_term(term, change) for term in told if change.seconds(term.name) < 0]
+    costs = [_term(term, change) for term in told if change.seconds(term.name) > 0]
     parts = [f"{word} {_listed(terms)}" for word, terms in (("saves", saves), ("costs", costs)) if terms]
     return ", ".join(parts)
 
 
-def _term(term: str, change: Cost, value_s: float) -> str:
-    if term in _SECONDS:
-        return f"{seconds(abs(value_s))} {_SECONDS[term]}"
-    moved = abs(getattr(change, f"{term}_bytes"))
-    if not moved:
-        return f"{seconds(abs(value_s))} of {term}"
-    return f"{amount(moved, 'B')} {_BYTES[term]} ({seconds(abs(value_s))})"
+def _term(term: Term, change: Cost) -> str:
+    took = seconds(abs(change.seconds(term.name)))
+    if term.nature is Nature.COMPUTE:
+        return f"{took} of {term.told}"
+    moved = abs(change.sent_bytes[term.name])
+    return f"{amount(moved, 'B')} of {term.told} ({took})" if moved else f"{took} of {term.name}"
 
 
 def _flips(flips: Sequence[Flip], decision: "Decision") -> str:
@@ -139,14 +131,14 @@ def span(layers: Sequence[str]) -> str:
 
 
 def heading(explanation: "Explanation") -> str:
-    now, then = explanation.predicted["additive_s"], explanation.reference_predicted["additive_s"]
+    now, then = explanation.predicted.additive_s, explanation.reference_predicted.additive_s
     why = f" ({explanation.reason})" if explanation.reason else ""
     word = "saves" if then >= now else "costs"
     return (
         f"{explanation.title}: {seconds(now)} of work and communication in a step, {seconds(then)} under "
         f"{explanation.reference} parallelism{why}: the plan {word} {seconds(abs(then - now))}. With overlap, a "
-        f"step is predicted to take {seconds(explanation.predicted['iteration_s'])} against "
-        f"{seconds(explanation.reference_predicted['iteration_s'])}."
+        f"step is predicted to take {seconds(explanation.predicted.iteration_s)} against "
+        f"{seconds(explanation.reference_predicted.iteration_s)}."
     )
 
 

@@ -51,6 +51,9 @@ def _aspects(mine: Layer, theirs: Layer) -> Iterator[tuple[str, Any, Any]]:
         yield what, aspect(mine), aspect(theirs)
     for dim in dict.fromkeys([*mine.windows, *theirs.windows]):
         yield f"along {dim}", mine.windows.get(dim), theirs.windows.get(dim)
+    wanted, found = (_structure(layer.options.get("arguments", {})) for layer in (mine, theirs))
+    for name in dict.fromkeys([*wanted, *found]):
+        yield name, wanted.get(name, "not given"), found.get(name, "not given")
 
 
 def _operator(layer: Layer) -> str:
@@ -77,5 +80,4 @@ _ASPECTS: Mapping[str, Callable[[Layer], Any]] = {
     "outputs of shape": lambda layer: layer.shape,
     "groups": lambda layer: layer.groups,
     "the dims": lambda layer: (*layer.input_dims, layer.dims),
-    "the arguments": lambda layer: _structure(layer.options.get("arguments", {})),
 }

@@ -1,5 +1,6 @@
 """Programs that `torch.export.save` wrote (.pt2), captured again for the batch sizes slicewise asks about."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,15 @@ def capture_program(path: str, input_shape: tuple[int, ...] | None = None, *, tr
             f"{path}: an exported program holds pickles, which can run any code when they are loaded; if you trust "
             "whoever made the file, add `trust=True`"
         )
+    log = logging.getLogger("torch.export")  # tells a failure with a traceback before it raises
+    log.disabled = True
     try:
         program = torch.export.load(path)
     except Exception as error:
         first_line = str(error).strip().split("\n")[0]
         raise GraphError(f"{path}: not an exported program ({type(error).__name__}: {first_line})") from error
+    finally:
+        log.disabled = False
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     inputs = [placeholders[name].meta["val"] for name in program.graph_signature.user_inputs]
     if len(inputs) != 1 or not isinstance(inputs[0], torch.Tensor):

@@ -100,6 +100,9 @@ class _Hashing:
             self._class(value)
         elif isinstance(value, ModuleType) and value.__name__.split(".")[0] in _TRUSTED:
             self.add(value.__name__)
+        elif isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, (ModuleType, type, type(None))):
+            self.value(value.__self__)  # a method of something: `table.get`
+            self.add(value.__name__)
         elif isinstance(value, (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or (
             inspect.ismethoddescriptor(value) and home.split(".")[0] in (*_TRUSTED, "builtins", "")
         ):
@@ -123,6 +126,7 @@ class _Hashing:
         assert isinstance(function, FunctionType)
         if function.__module__ and function.__module__.split(".")[0] in _TRUSTED:
             self.add(function.__module__, function.__qualname__)
+            self._each([cell.cell_contents for cell in function.__closure__ or ()])
         elif self._first_time(function):
             self._each([function.__defaults__, function.__kwdefaults__])
             self._each([cell.cell_contents for cell in function.__closure__ or ()])

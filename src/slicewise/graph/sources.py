@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slicewise.errors import GraphError, RequestError, UnknownName
+from slicewise.extras import require_torch
 from slicewise.graph.layer_graph import LayerGraph
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def capture_model(
 ) -> LayerGraph:
     """Captured now, for two samples: a zoo name, an exported program (.pt2), `torchvision:NAME`, `timm:NAME`,
     `file.py:factory` or `package.module:factory`."""
+    require_torch()
     import torch
 
     from slicewise.graph.capture import capture

@@ -11,7 +11,7 @@ from slicewise.planning.asking import pareto, plan
 from slicewise.planning.describing import describe
 from slicewise.planning.modelling import model_of
 from slicewise.planning.named import baseline_plan
-from slicewise.planning.predicting import predict, predicted, predicted_of
+from slicewise.planning.predicting import predict, predicted_of
 from slicewise.planning.staged import pipeline_plan
 
 __all__ = [
@@ -22,6 +22,5 @@ __all__ = [
     "pipeline_plan",
     "plan",
     "predict",
-    "predicted",
     "predicted_of",
 ]

@@ -6,9 +6,9 @@ from typing import Any
 from slicewise.cost.model import CostModel
 from slicewise.graph.chunks import with_exact_statistics
 from slicewise.partition.layout import Slicing
-from slicewise.planning.predicting import predicted
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
+from slicewise.simulate.predicting import predicted_step
 
 
 def describe(
@@ -24,7 +24,7 @@ def describe(
         model,
         slicings={layer.name: slicings[layer.name] for layer in model.graph},
         costs={name: cost.to_dict() for name, cost in model.plan_costs(slicings).items()},
-        predicted=predicted(model, slicings),
+        predicted=predicted_step(model, slicings),
         baselines=baselines or {},
         certificate=certificate or {},
         request=request,

@@ -14,12 +14,12 @@ from typing import Any
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
 from slicewise.cost.recost import recost
+from slicewise.cost.registry import model_named
 from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning.describing import describe
 from slicewise.planning.modelling import model_for
-from slicewise.planning.predicting import predicted
 from slicewise.planning.remedies import remedies
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
@@ -29,6 +29,7 @@ from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
 from slicewise.search.rescoring import rescored
 from slicewise.search.solver import Progress, Settings
+from slicewise.simulate.predicting import predicted_step
 from slicewise.units import ROUNDING, amount
 
 OBJECTIVES = ("time", "memory")
@@ -62,7 +63,7 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
     except MemoryLimitError as error:
         raise InfeasibleError(f"{error}{remedies(model, limit, request.space, pins)}") from error
     proof = certificate.to_dict()
-    if request.objective == "time" and request.cost == "analytic":  # the paper's model knows no overlap
+    if request.objective == "time" and model.overlaps:
         progress("simulating the best plan and the baselines")
         again = rescored(model, slicings, found, pins=pins, memory_limit_bytes=limit)
         slicings = dict(again.slicings)
@@ -77,8 +78,8 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
     baselines = _priced(model, found, limit)
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     made = describe(model, slicings, certificate=proof, baselines=baselines, request=request)
-    if request.cost == "analytic":
-        _price_again(model, slicings, made.predicted["additive_s"])
+    if model.recosted:
+        _price_again(model, slicings, made.predicted.additive_s)
     return made
 
 
@@ -87,16 +88,18 @@ def _check(request: Request) -> None:
     search_named(request.search)
     if request.objective not in OBJECTIVES:
         raise UnknownName("objective", request.objective, OBJECTIVES)
-    if request.cost == "optcnn" and request.space.reductions:
-        raise RequestError('`cost="optcnn"` has no price for sliced input channels; use it with `space="optcnn"`')
+    if request.space.reductions and not model_named(request.cost).space.reductions:
+        raise RequestError(
+            f'`cost="{request.cost}"` has no price for sliced input channels; use it with `space="{request.cost}"`'
+        )
 
 
 def _priced(model: CostModel, found: Mapping[str, Mapping[str, Slicing]], limit: float) -> dict[str, dict[str, Any]]:
     """The baselines that exist, each with whether it fits."""
     rows = {}
     for name, chosen in found.items():
-        expected = predicted(model, chosen)
-        peak = expected["peak_memory_bytes"]
+        expected = predicted_step(model, chosen)
+        peak = expected.peak_memory_bytes
         fits = peak <= limit
         reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
         rows[name] = {**expected, "feasible": fits, "reason": reason}

@@ -1,6 +1,7 @@
 """The plan of a strategy that needs no search: data, filter, spatial, owt, ... or pipeline."""
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -35,7 +36,7 @@ def baseline_plan(
     """
     check_strategy(strategy)
     if STRATEGIES[strategy].form is Form.STAGES:
-        if cost != "analytic":
+        if not model_named(cost).pipelines:
             raise RequestError(f'`cost="{cost}"` has no price for a pipeline; use analytic')
         return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)
     if micro_batches is not None:

@@ -33,7 +33,7 @@ def remedies(model: CostModel, limit: float, space: Space, pins: Pins) -> str:
         for option, batch, devices, changed in tried:
             try:
                 machine, sized = cluster.with_devices(devices), graph.with_batch(batch)
-                other = CostModel(changed.normalised(sized, devices), machine, changed)
+                other = type(model)(changed.normalised(sized, devices), machine, changed)
             except RequestError:  # no samples left, or too few for so many devices
                 continue
             _, peak = smallest_peak(candidates(other, space, {}, pins))

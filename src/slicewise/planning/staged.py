@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.stage import StageCost
 from slicewise.cost.training import PLAIN, Training
@@ -31,7 +31,7 @@ def pipeline_plan(
     '1f1b'
     """
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
-    model = CostModel(graph.with_batch(batch), cluster, training)
+    model = AnalyticModel(graph.with_batch(batch), cluster, training)
     made = best_pipeline(model, schedule, micro_batches)
     stages = made.pipeline.stage_costs(made.positions)
     layers = model.graph.layers

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from slicewise.cluster.cluster import Cluster, cluster_of, load_cluster
 from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.cluster.writing import to_fields
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, RequestError, UnknownName
@@ -98,7 +99,7 @@ class Plan:
     input_shape: tuple[int, ...] | None = None  # of one sample
     slicings: Mapping[str, Slicing]
     kinds: Mapping[str, str] = field(default_factory=dict)
-    predicted: Mapping[str, Any] = field(default_factory=dict)
+    predicted: Prediction = Prediction()  # noqa: RUF009 (frozen)
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     certificate: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -134,7 +135,7 @@ class Plan:
             "cost_model": self.cost_model,
             "input": list(self.input_shape) if self.input_shape else None,
             "mesh": dict(self.axes),
-            "predicted": dict(self.predicted),
+            "predicted": self.predicted.to_dict(),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
             "certificate": dict(self.certificate),
             **({"request": self.request.to_dict()} if self.request else {}),
@@ -191,7 +192,7 @@ class Plan:
                 slicings={layer.name: _slicing(layer.slicing, fields.mesh, layer.name) for layer in fields.layers},
                 kinds={layer.name: layer.kind for layer in fields.layers},
                 costs={layer.name: layer.cost for layer in fields.layers},
-                predicted=fields.predicted,
+                predicted=Prediction.from_dict(fields.predicted),
                 baselines=fields.baselines,
                 certificate=document.get("certificate", {}),
                 pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,

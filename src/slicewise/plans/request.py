@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from slicewise.cost.registry import model_named
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError
 from slicewise.formats.checking import checked
 from slicewise.formats.schema import LARGEST_FLOAT
-from slicewise.partition.legal import SPACES, Space
+from slicewise.partition.legal import Space
 from slicewise.plans.plan_file import RequestFields
 from slicewise.strategy import LAYERWISE
 
@@ -57,18 +58,13 @@ class Request:
         )
 
 
-def space_of(cost: str) -> Space:
-    """The space that goes with a cost model: the paper's has no price for sliced input channels."""
-    return SPACES["optcnn" if cost == "optcnn" else "full"]
-
-
 def remembered(certificate: Mapping[str, Any], training: Training, cost: str) -> Request:
     """What can be told of the request from a plan that does not carry it: its pins and its memory limit."""
     pins = [text.partition(" ")[::2] for text in certificate.get("constraints", ())]
     return Request(
         training=training,
         cost=cost,
-        space=space_of(cost),
+        space=model_named(cost).space,
         memory_limit_bytes=certificate.get("memory_limit_bytes"),
         fix=tuple(rest for word, rest in pins if word == "fix"),
         forbid=tuple(rest for word, rest in pins if word == "forbid"),

@@ -11,7 +11,10 @@ from slicewise.units import amount, seconds
 
 
 def show_catalogue(clusters: Iterable[Cluster], devices: Iterable[Device], *, calibrated: bool) -> None:
-    table = Table("cluster", "tier", "devices", "device", "members", "ports", "bandwidth", "latency", keys=2)
+    notes = {"ports": "of one member", "bandwidth": "of one port"}
+    table = Table(
+        "cluster", "tier", "devices", "device", "members", "ports", "bandwidth", "latency", keys=2, notes=notes
+    )
     for cluster in clusters:
         for position, tier in enumerate(cluster.tiers):
             name, *head = ("", "", "") if position else (cluster.name, str(cluster.devices), cluster.device.name)
@@ -25,18 +28,18 @@ def show_catalogue(clusters: Iterable[Cluster], devices: Iterable[Device], *, ca
                 amount(link.bytes_per_s, "B/s"),
                 seconds(link.latency_s),
             )
-    told = "--devices K trims or grows any of them; bandwidth: of one port; ports: of one member"
+    told = "`--devices K` trims or grows any of them."
     if not calibrated:
         told += "\nlocal: this machine, once `slicewise calibrate` has measured it"
-    peaks = Prose('in a cluster file: device = "A100-80"; peaks of dense matrices', style="dim")
+    peaks = Prose('Peaks of dense matrices, in FLOP/s. In a cluster file: device = "A100-80".', style="dim")
     Page().show(table, Prose(told, style="dim"), _device_table(devices), peaks)
 
 
 def _device_table(devices: Iterable[Device]) -> Table:
-    table = Table("device", *DTYPES, "memory", "memory rate")
+    table = Table("device", "memory", "memory rate", *DTYPES)
     for device in devices:
-        peaks = [amount(device.peaks[dtype], "FLOP/s") if dtype in device.peaks else "-" for dtype in DTYPES]
-        table.add_row(device.name, *peaks, amount(device.memory_bytes, "B"), amount(device.memory_bytes_per_s, "B/s"))
+        peaks = [amount(device.peaks[dtype], "") if dtype in device.peaks else "-" for dtype in DTYPES]
+        table.add_row(device.name, amount(device.memory_bytes, "B"), amount(device.memory_bytes_per_s, "B/s"), *peaks)
     return table
 
 
@@ -51,25 +54,24 @@ def show_cluster(cluster: Cluster) -> None:
         rows["cores that ranks share"] = str(cluster.cores)
     for name, value in rows.items():
         facts.add_row(name, value)
-    table = Table(
-        "tier", "operation", "members", "ports", "latency", "bandwidth of a port", "all busy, per device", keys=2
-    )
+    notes = {"bandwidth": "of one port", "all busy": "what each device has when all of them send"}
+    table = Table("tier", "operation", "bandwidth", "all busy", "latency", "members", "ports", keys=2, notes=notes)
     for position, tier in enumerate(cluster.tiers):
         for operation in _operations(tier):
             link = tier.link(operation)
             table.add_row(
                 tier.name,
                 operation,
-                str(tier.size),
-                str(tier.ports),
-                seconds(link.latency_s),
                 amount(link.bytes_per_s, "B/s"),
                 amount(cluster.bytes_per_s(position, operation), "B/s"),
+                seconds(link.latency_s),
+                str(tier.size),
+                str(tier.ports),
             )
     page.show(facts, table)
-    told = tuning_toml(cluster.tuning)
-    if told:
-        page.say(told.strip())
+    tuned = tuning_toml(cluster.tuning)
+    if tuned:
+        page.say(tuned.strip())
 
 
 def _operations(tier: Tier) -> list[str]:

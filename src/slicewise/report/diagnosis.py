@@ -23,7 +23,7 @@ def show_diagnosis(plan: Plan, found: Diagnosis) -> None:
         color = "green" if verdict.kind is Fault.NONE else "red"
         page.say((str(verdict.kind), f"bold {color}"), f": {sentence(verdict)}")
     table = Table("per step", "projected", "measured", "measured / projected")
-    expected = {**projected.terms, "communication": projected.communication_s, "step": projected.iteration_s}
+    expected = {**projected.terms, "communication": projected.step.communication_s, "step": projected.step.iteration_s}
     medians = term_medians(record)
     for term in [term for term in medians if term != "step"] + ["step"]:
         measured, wanted = medians[term], expected.get(term)
@@ -34,8 +34,8 @@ def show_diagnosis(plan: Plan, found: Diagnosis) -> None:
         style = "bold" if term == "step" else ""
         table.add_row(name, "" if wanted is None else seconds(wanted), seconds(measured), ratio, style=style)
     told = (
-        f"medians of the rank that takes longest; projected steps lie between {seconds(projected.low_s)} and "
-        f"{seconds(projected.high_s)} ({projected.origin})"
+        f"medians of the rank that takes longest; projected steps lie between {seconds(projected.step.low_s)} and "
+        f"{seconds(projected.step.high_s)} ({projected.step.origin})"
     )
     page.show(table, Prose(told, style="dim"))
     page.say(("this kind of file can tell: ", "dim"), "; ".join(record.kind.can_tell))

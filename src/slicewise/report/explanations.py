@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from slicewise.cost.breakdown import TERMS, Cost
+from slicewise.cost.breakdown import Cost
 from slicewise.explaining.decisions import Explanation
 from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
-from slicewise.report.terminal import PREDICTED, prediction_cells
+from slicewise.report.terminal import PREDICTED, PREDICTED_NOTES, prediction_cells
+from slicewise.terms import LAYER_TERMS
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -26,9 +27,12 @@ def show_explanation(explanation: Explanation) -> None:
     if explanation.most:
         page.say("\n", ("What matters most", "bold"), " (each with all other layers as they are)")
         for number, decision in enumerate(explanation.most, 1):
-            page.say(f"{number}. {sentences(decision, explanation)}")
+            page.show(Prose(f"{number}. {sentences(decision, explanation)}", hanging=3))
     reference = explanation.reference
-    table = Table("layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,))
+    notes = {"worth": f"what a step would take longer with these layers alone sliced as under {reference} parallelism"}
+    table = Table(
+        "layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,), notes=notes
+    )
     for decision in explanation.decisions:
         other, runner_up = decision.reference, decision.runner_up
         table.add_row(
@@ -41,11 +45,7 @@ def show_explanation(explanation: Explanation) -> None:
             seconds(runner_up.cost.total_s - decision.cost.total_s) if runner_up else "",
             "\n".join(f"{short(flip)}: {flip.becomes}" for flip in decision.flips),
         )
-    told = (
-        f"worth: what a step would take longer, were these layers sliced as under {reference} parallelism and all "
-        f"others as they are, so it counts the layout changes on both sides and need not add up; "
-        f"`--layer NAME` shows one layer"
-    )
+    told = "Worths include the layout changes on both sides, so they need not add up. `--layer NAME` shows one layer."
     page.show(table, Prose(told, style="dim"))
 
 
@@ -62,8 +62,8 @@ def _show_one(page: Page, explanation: Explanation) -> None:
 def _terms(costs: Mapping[str, Cost]) -> Table:
     """One column per cost, one row per term: seconds, and bytes where it moves some."""
     table = Table("per step", *costs)
-    for term in (*TERMS, "total"):
-        if not any(getattr(cost, f"{term}_s") for cost in costs.values()):
+    for term in (*(term.name for term in LAYER_TERMS), "total"):
+        if not any(cost.seconds(term) for cost in costs.values()):
             continue
         table.add_row(term, *(_term(cost, term) for cost in costs.values()), style="bold" if term == "total" else "")
     table.add_row("memory", *(amount(cost.memory_bytes, "B") for cost in costs.values()))
@@ -71,14 +71,14 @@ def _terms(costs: Mapping[str, Cost]) -> Table:
 
 
 def _term(cost: Cost, term: str) -> str:
-    time = seconds(getattr(cost, f"{term}_s"))
-    moved = cost.bytes_moved if term == "total" else getattr(cost, f"{term}_bytes", 0)
+    time = seconds(cost.seconds(term))
+    moved = cost.bytes_moved if term == "total" else cost.sent_bytes.get(term, 0)
     return f"{time}, {amount(moved, 'B')}" if moved else time
 
 
 def reason(change: Cost) -> str:
     """`-42.5 ms sync, +3.1 ms transfer`: the terms that differ by more than a twentieth of the largest difference."""
-    changes = {term: float(getattr(change, f"{term}_s")) for term in TERMS}
+    changes = {term.name: change.seconds(term.name) for term in LAYER_TERMS}
     largest = max(map(abs, changes.values()))
     told = [(term, value) for term, value in changes.items() if abs(value) > largest / 20 and largest > 1e-9]
     told.sort(key=lambda item: -abs(item[1]))
@@ -136,9 +136,9 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
 
 
 def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table("plan", *PREDICTED)
+    table = Table("plan", "step", *PREDICTED, notes=PREDICTED_NOTES)
     for name, row in rows.items():
-        table.add_row(name, *prediction_cells(row))
+        table.add_row(name, seconds(row["iteration_s"]), *prediction_cells(row))
     return table
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from slicewise.cost.breakdown import TERMS
+from slicewise.cost.tiers import sent_as_predicted
+from slicewise.terms import LAYER_TERMS
 from slicewise.text.page import Page
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -57,7 +58,7 @@ def _show_bytes(page: Page, result: Mapping[str, Any]) -> None:
     if predicted:
         page.say(
             f"bytes sent by all ranks: predicted {_sent(predicted)}, counted {_sent(result)} (",
-            _EQUAL[_sent(result) == _sent(predicted)],
+            _EQUAL[sent_as_predicted(result, predicted)],
             f"); collectives: {collectives}",
         )
     else:
@@ -79,15 +80,17 @@ def _show_opponent(page: Page, result: Mapping[str, Any], other: Mapping[str, An
 def _table(result: Mapping[str, Any]) -> Table:
     predicted = result["predicted"]
     table = Table("per step", "predicted", "measured", "predicted / measured")
-    names = {f"{term}_s": term for term in TERMS if term != "sync"} | {"exposed_sync_s": "sync (not hidden)"}
-    measured = {**result, "exposed_sync_s": result["sync_s"], "iteration_s": result["iteration_s"]["median"]}
-    for key, name in (names | {"iteration_s": "step"}).items():
+    rows = [
+        (f"{term.name} (not hidden)" if term.exposed else term.name, f"{term.waited}_s", result[f"{term.name}_s"])
+        for term in LAYER_TERMS
+    ]
+    for name, key, measured in [*rows, ("step", "iteration_s", result["iteration_s"]["median"])]:
         expected = predicted.get(key)
-        if max(expected or 0.0, measured[key]) < 1e-7:
+        if max(expected or 0.0, measured) < 1e-7:
             continue
-        ratio = f"{expected / measured[key]:.2f}" if expected is not None and measured[key] > 1e-7 else ""
+        ratio = f"{expected / measured:.2f}" if expected is not None and measured > 1e-7 else ""
         told = "" if expected is None else seconds(expected)
-        table.add_row(name, told, seconds(measured[key]), ratio, style="bold" if name == "step" else "")
+        table.add_row(name, told, seconds(measured), ratio, style="bold" if name == "step" else "")
     return table
 
 

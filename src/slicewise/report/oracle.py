@@ -17,7 +17,7 @@ def show_oracle(table: ProjectionTable, why: str = "") -> None:
 def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
     """The binding ones; what costs less than a twentieth is in the JSON."""
     page = Page()
-    page.say("\n", ("what binds", "bold"))
+    page.say("\n", ("What binds", "bold"))
     for stop in stops:
         page.say(stop.told)
     table = Table("devices", "strategy", "limit", "price", keys=2)

@@ -22,7 +22,7 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     page.say(f"Cheapest: {_told(cheapest)}. Fastest: {_told(fastest)}.")
     priced = options[0].price is not None
     table = Table(
-        "devices", "strategy", "time", "range", *(["cost"] if priced else []), "node-hours", "device-hours", "nodes",
+        "devices", "strategy", "time", "range", *(["cost"] if priced else []), "nodes", "device-hours", "node-hours",
         "efficiency", "batch", "split", keys=2,
     )  # fmt: skip
     for option in options:
@@ -33,17 +33,17 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
             hours(option.hours * HOUR_S),
             f"{hours(option.low_hours * HOUR_S)} - {hours(option.high_hours * HOUR_S)}",
             *([f"{option.cost:,.2f}"] if option.cost is not None else []),
-            f"{option.node_hours:,.1f}",
-            f"{option.device_hours:,.1f}",
             str(option.nodes),
+            f"{option.device_hours:,.1f}",
+            f"{option.node_hours:,.1f}",
             f"{row.efficiency:.0%}",
             str(row.batch),
             row.terms.split if row.terms else "",
         )
     page.show(table)
     page.say(
-        f"cheapest first; no option is both slower and dearer than another. Range: "
-        f"{margin_of(oracle.cluster)[1]}; hours and cost vary alike"
+        f"Cheapest first; no option is both slower and dearer than another. "
+        f"Range: {margin_of(oracle.cluster)[1]}; hours and cost vary alike."
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.breakdown import Cost
 from slicewise.plans.plan import Plan, Stages, spelled
+from slicewise.report.terms import MEANING, TERMS, step_terms
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -70,7 +71,8 @@ def show_pareto(plans: Sequence[Plan]) -> None:
     where = f": {first.devices} devices, batch {first.batch}"
     page.say((first.model, "bold"), " on ", (first.cluster, "bold"), where)
     page.say("From the fastest plan to the one that keeps the fewest bytes.")
-    table = Table("step", "samples/s", "memory", "bytes", "slicings")
+    notes = {name: PREDICTED_NOTES[name] for name in ("memory", "bytes")}
+    table = Table("step", "samples/s", "memory", "bytes", "slicings", notes=notes)
     for plan in plans:
         row = plan.predicted
         used = list(dict.fromkeys(spelled(slicing, plan.axes) for slicing in plan.slicings.values()))
@@ -81,22 +83,22 @@ def show_pareto(plans: Sequence[Plan]) -> None:
             amount(row["bytes_moved"], "B"),
             ", ".join(used[:4]) + (" ..." if len(used) > 4 else ""),
         )
-    page.show(table, Prose("bytes: sent by all devices in a step; memory: of one device", style="dim"))
+    page.show(table)
 
 
 def _layer_table(plan: Plan) -> Table:
-    table = Table("layers", "kind", "slicing", "compute", "communication", "bytes sent")
+    table = Table("layers", "slicing", "compute", "communication", "bytes sent", "kind")
     for names, slicing in stretches(plan):
         costs = [plan.costs[name] for name in names]
         total = sum((_cost(cost) for cost in costs), Cost())
         kinds = list(dict.fromkeys(plan.kinds[name] for name in names))
         table.add_row(
             _span(names),
-            ", ".join(kinds[:3]) + (", ..." if len(kinds) > 3 else ""),
             spelled(slicing, plan.axes),
             seconds(total.compute_s),
             seconds(total.communication_s),
             amount(total.bytes_moved, "B"),
+            ", ".join(kinds[:3]) + (", ..." if len(kinds) > 3 else ""),
         )
     return table
 
@@ -122,17 +124,17 @@ def stretches(plan: Plan) -> list[tuple[list[str], Any]]:
     return result
 
 
-PREDICTED = ("step", "samples/s", "compute", "transfer", "halo", "reduce", "sync", "bytes", "memory")
+PREDICTED = ("memory", "bytes", *TERMS, "samples/s")
+PREDICTED_NOTES = {"memory": "of one device", "bytes": "sent by all devices in a step", **MEANING}
 
 
 def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns `PREDICTED`."""
+    """The columns `PREDICTED`; those from compute to waiting add up to the step."""
     return (
-        seconds(row["iteration_s"]),
-        _rate(row),
-        *(seconds(row[f"{term}_s"]) for term in ("compute", "transfer", "halo", "reduce", "sync")),
-        amount(row["bytes_moved"], "B"),
         amount(row["peak_memory_bytes"], "B"),
+        amount(row["bytes_moved"], "B"),
+        *map(seconds, step_terms(row).values()),
+        _rate(row),
     )
 
 
@@ -140,9 +142,10 @@ def _rate(row: Mapping[str, Any]) -> str:
     return f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}"
 
 
-def _strategies(plan: Plan) -> tuple[Table, Prose]:
+def _strategies(plan: Plan) -> list[Table | Prose]:
     impossible: list[str] = []
-    table = Table("strategy", *PREDICTED, "speed-up")
+    notes = {"speed-up": "of the first row over this one", **PREDICTED_NOTES}
+    table = Table("strategy", "step", "speed-up", *PREDICTED, notes=notes)
     mine = "layer-wise" if plan.certificate else "this plan"
     rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines}
     for name, row in rows.items():
@@ -152,12 +155,12 @@ def _strategies(plan: Plan) -> tuple[Table, Prose]:
         faster = row["iteration_s"] / plan.predicted["iteration_s"]
         table.add_row(
             name,
-            *prediction_cells(row),
+            seconds(row["iteration_s"]),
             "" if name == mine else f"{faster:.2f}x",
+            *prediction_cells(row),
             style="bold" if name == mine else "",
         )
-    told = "bytes: sent by all devices in a step; memory: of one device; speed-up: of the first row over this one"
-    return table, Prose("\n".join([told, *impossible]), style="dim")
+    return [table, Prose("\n".join(impossible), style="dim")] if impossible else [table]
 
 
 def _span(names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from slicewise.runtime.clock import Clock, running
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.devices import rank_device, synchronize
 from slicewise.runtime.memory import peak_bytes
-from slicewise.timelines.event import MOVING
+from slicewise.terms import MOVING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

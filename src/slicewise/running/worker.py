@@ -1,7 +1,7 @@
 """What each rank of `slicewise run` does."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
 from slicewise.errors import RequestError
@@ -129,14 +129,11 @@ def _cluster(plan: Plan) -> Cluster | None:
 
 def _predicted(plan: Plan, graph: LayerGraph, cluster: Cluster) -> dict[str, Any]:
     """For the plan as it is now, edited or not; bytes are those of our own collectives, whatever model planned."""
-    ours = CostModel(plan.sized(graph), cluster, plan.training)
+    ours = AnalyticModel(plan.sized(graph), cluster, plan.training)
     if plan.pipeline is None:
         sent = bytes_by_tier(ours, plan.slicings)
     else:
         positions = plan.pipeline.check(ours.graph, plan.devices)
         sent = pipeline_bytes_by_tier(PipelineModel(ours, Cuts(ours.graph), plan.pipeline.micro_batches), positions)
-    return {
-        **predicted_of(plan, graph, cluster),
-        "bytes_moved": sum(sent.values()),
-        "bytes_by_tier": sent,
-    }
+    ours_sent = replace(predicted_of(plan, graph, cluster), bytes_moved=sum(sent.values()), sent_bytes={})
+    return {**ours_sent.to_dict(), "bytes_by_tier": sent}

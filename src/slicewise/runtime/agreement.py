@@ -16,6 +16,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.collectives import finish, start_gather
 
 Result = TypeVar("Result")
+UNABLE = -1  # the code of a rank that cannot go on: no other has it
 
 
 def together(work: Callable[[], Result], described: Callable[[Result], Mapping[str, str]]) -> Result:

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from slicewise.errors import RequestError
 from slicewise.graph.layer import Layer
@@ -16,7 +17,17 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.sliced_module import SlicedModule
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[[Any, Tensor], Tensor]
+
+
+def class_loss(output: Any, targets: Tensor) -> Tensor:
+    """Cross-entropy of the one tensor that a network returns, in whatever structure."""
+    return F.cross_entropy(_only_tensor(output), targets)
+
+
+def _only_tensor(output: Any) -> Any:
+    (tensor,) = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor))
+    return tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +67,7 @@ class Feed:
     """What this rank is fed, step by step, without end, and how its loss is made."""
 
     batches: Iterator[Batch]
-    loss: Loss = F.cross_entropy
+    loss: Loss = class_loss
 
     @classmethod
     def synthetic(cls, batch: Batch) -> "Feed":
@@ -80,12 +91,12 @@ class Feed:
         with users_code(name):
             made = load_factory(place, factory)(graph.batch // ranks, shape, rank, ranks)
         with_loss = isinstance(made, tuple) and len(made) == 2 and callable(made[1])
-        given, loss = made if with_loss else (made, F.cross_entropy)
+        given, loss = made if with_loss else (made, class_loss)
         if not isinstance(given, Iterable):
             raise RequestError(
                 f"{name} returned {type(made).__name__}; it must return an iterable of (inputs, targets)"
             )
-        if loss is not F.cross_entropy and not local_samples:
+        if loss is not class_loss and not local_samples:
             raise RequestError(
                 f"{name}: a loss of your own needs a batch that divides over {dist.get_world_size()} ranks "
                 f"(got {graph.batch}); leave it out for cross-entropy"
@@ -128,11 +139,11 @@ def _checked(given: Iterator[Any], wanted: tuple[int, ...], device: torch.device
         yield Batch(inputs=inputs.to(device, non_blocking=True), targets=targets.to(device, non_blocking=True))
 
 
-def rank_loss(net: SlicedModule, fed: Batch, loss: Loss = F.cross_entropy) -> Tensor:
+def rank_loss(net: SlicedModule, fed: Batch, loss: Loss = class_loss) -> Tensor:
     """What one rank backpropagates: the loss of its own samples, or its share of the whole batch's."""
     if net.local_samples:
         return loss(net(fed.inputs), fed.targets)
-    output = net(fed.inputs).to_local()
+    output = _only_tensor(net(fed.inputs)).to_local()
     return F.cross_entropy(output, net.shard(fed.targets).to_local(), reduction="sum") / fed.targets.numel()
 
 

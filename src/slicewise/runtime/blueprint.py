@@ -2,11 +2,13 @@
 
 A sliced network shows the model's own modules. Their modes (`bn.eval()`), their numbers (`dropout.p = 0.1`) and
 `requires_grad` of their weights may change at any time, as in any script; what is executed follows. What cannot be
-followed, such as another module in place of one, is refused by name.
+followed, such as another module, function or buffer in place of one, is refused by name.
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from operator import eq, is_
 from typing import Any, NoReturn
 
 import torch
@@ -21,7 +23,6 @@ from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.skeleton import skeleton
 
 Shapes = tuple[tuple[int, ...], ...]
-_PLAIN = (bool, int, float, str, tuple, type(None))
 _HOOKS = (
     "register_forward_hook",
     "register_forward_pre_hook",
@@ -29,6 +30,7 @@ _HOOKS = (
     "register_full_backward_pre_hook",
     "register_backward_hook",
 )
+_NOT_ITS_OWN = {*vars(nn.Module()), *_HOOKS}  # modes, weights and the like are followed or refused by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +41,35 @@ class State:
     constants: tuple[Any, ...]
     trained: tuple[bool, ...]
 
+    def since(self, first: "State") -> tuple[Any, ...]:
+        """What ranks compare: modes, and numbers that have changed. At first, ranks may have others of no effect."""
+        pairs = (
+            [] if self.constants == first.constants else enumerate(zip(self.constants, first.constants, strict=True))
+        )
+        return self.modes, self.trained, [(place, now) for place, (now, before) in pairs if now != before]
+
 
 class Modules:
     """The visible modules of a sliced network, and whether they still are what is executed."""
 
-    def __init__(self, root: nn.Module, parts: Mapping[str, nn.Module]) -> None:
-        """`parts`: the modules below the root, by name."""
+    def __init__(self, root: nn.Module, parts: Mapping[str, nn.Module], of_root: Mapping[str, Any]) -> None:
+        """`parts`: the modules below the root, by name; `of_root`: which of the root's attributes are the model's."""
         self._modules = {"": root, **parts}
         self._every = list(self._modules.values())
-        self._constants = [
-            (vars(module), attribute)
-            for module in parts.values()
-            for attribute, value in vars(module).items()
-            if isinstance(value, _PLAIN) and attribute != "training" and not attribute.startswith("_")
+        self._kinds = list(map(type, self._every))
+        for name, module in parts.items():
+            _refuse_calls(name, module)
+        vars(root).update(of_root)
+        own = [(vars(root), name, value, name) for name, value in of_root.items()]
+        for place, module in parts.items():
+            values = vars(module)
+            own += [(values, name, values[name], f"{place}.{name}") for name in values if name not in _NOT_ITS_OWN]
+        self._constants = [(values, name) for values, name, value, _ in own if _is_plain(value)]
+        # lists of numbers may change inside; whatever else there is stays the same object
+        self._fixed = [
+            (values, name, *((eq, deepcopy(value)) if _is_list(value) else (is_, value)), place)
+            for values, name, value, place in own
+            if not _is_plain(value)
         ]
         self._names = [name for name, module in self._modules.items() for _ in module._parameters]
         self._children = [(module._modules, tuple(module._modules.values())) for module in self._every]
@@ -60,8 +78,11 @@ class Modules:
             for module in self._every
             if module._parameters
         ]
-        for name, module in parts.items():
-            _refuse_calls(name, module)
+        self._buffers = [
+            (module._buffers, {buffer: id(tensor) for buffer, tensor in module._buffers.items()}, name)
+            for name, module in self._modules.items()
+            if module._buffers
+        ]
 
     @property
     def training(self) -> bool:
@@ -79,6 +100,16 @@ class Modules:
             if [id(parameter) for parameter in held] != ids:
                 self._refuse_replaced()
             trained += [parameter.requires_grad for parameter in held if parameter is not None]
+        for values, attribute, same, before, place in self._fixed:
+            if not same(values.get(attribute), before):
+                self._refuse(place)
+        for buffers, known, place in self._buffers:
+            for name, tensor in buffers.items():
+                if known.get(name) != id(tensor):
+                    self._refuse(f"{place}.{name}".removeprefix("."))
+        if list(map(type, self._every)) != self._kinds:
+            kinds = zip(self._modules.items(), self._kinds, strict=True)
+            self._refuse(f"the class of {next(name for (name, module), kind in kinds if type(module) is not kind)}")
         return State(
             tuple([module.training for module in self._every]),
             tuple([values.get(attribute) for values, attribute in self._constants]),
@@ -112,6 +143,22 @@ class Modules:
 
     def _refuse(self, what: str) -> NoReturn:
         raise PlanError(f"{what} was replaced after parallelize, which would not run; change the model before")
+
+
+def _is_plain(value: Any) -> bool:
+    """Numbers, text, and tuples of them."""
+    return (
+        value is None
+        or isinstance(value, (bool, int, float, str))
+        or (isinstance(value, tuple) and all(map(_is_plain, value)))
+    )
+
+
+def _is_list(value: Any) -> bool:
+    """Lists, sets and tables of plain values."""
+    if type(value) in (list, set, tuple):
+        return all(_is_plain(item) or _is_list(item) for item in value)
+    return type(value) is dict and all(_is_plain(item) or _is_list(item) for item in (*value, *value.values()))
 
 
 class Blueprint:

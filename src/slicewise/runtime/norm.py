@@ -15,6 +15,8 @@ from torch import Tensor
 from slicewise.runtime.clock import span
 from slicewise.runtime.collectives import all_gather, all_reduce
 
+_NARROW = (torch.bfloat16, torch.float16)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStatistics:
@@ -67,6 +69,7 @@ def shared_norm(
     These are one per chunk and channel, dims 0 and 1 of x; other norms put what shares statistics into a channel of
     its own. Around the exchange it is torch's own fused operators.
     """
+    weight, bias = (w.float() if w is not None and w.dtype in _NARROW else w for w in (weight, bias))
     y, mean, variance = _SharedNorm.apply(x, weight, bias, eps, statistics)
     return y, mean, variance
 
@@ -82,7 +85,7 @@ class _SharedNorm(torch.autograd.Function):
         statistics: SharedStatistics,
     ) -> tuple[Tensor, Tensor, Tensor]:
         # statistics of narrow types are taken, sent and kept in fp32, as torch's own batch norm has them
-        exact = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        exact = x.float() if x.dtype in _NARROW else x
         own = [torch.batch_norm_update_stats(part, None, None, 0.0) for part in statistics.split(exact)]
         mean, variance = statistics.merged(*map(_rows, zip(*own, strict=True)))
         ctx.save_for_backward(x, weight, mean, torch.rsqrt(variance + eps))

@@ -1,6 +1,7 @@
 """The one changed line of a training script: `net = slicewise.parallelize(model, plan)`."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,11 +46,25 @@ def parallelize(
     A model on the meta device is made part by part on each rank: by `initialize(module)`, called for every module that
     has parameters or buffers of its own, or else by the module's `reset_parameters`.
     """
-    chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
-    if chosen.pipeline is not None:
-        raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")
-    own = agreed(model, chosen, graph, seed)
+    chosen = loaded(plan, pipeline=False)
+    own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
     return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
+
+
+def loaded(plan: Plan | str | Path, *, pipeline: bool) -> Plan:
+    """The plan, or an error on every rank if one cannot read it."""
+    if not dist.is_initialized():
+        raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+
+    def read() -> Plan:
+        chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
+        if chosen.pipeline is not None and not pipeline:
+            raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")
+        if chosen.pipeline is None and pipeline:
+            raise PlanError("this plan slices layers and has no pipeline; use slicewise.parallelize(model, plan)")
+        return chosen
+
+    return together(read, lambda chosen: {})
 
 
 def sliced(
@@ -84,13 +99,21 @@ class Own:
     all_training: bool  # captured with every module in training mode; otherwise as they are
 
 
-def agreed(model: nn.Module, plan: Plan, graph: LayerGraph | None, seed: int) -> Own:
-    """The model's network, which is the plan's, on every rank; otherwise every rank raises, before any work."""
-    if not dist.is_initialized():
-        raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+def agreed(
+    model: nn.Module, plan: Plan, graph: LayerGraph | None, seed: int, given: Mapping[str, str] | None = None
+) -> Own:
+    """The model's network, which is the plan's, on every rank; otherwise every rank raises, before any work.
+
+    `given`: what else must be the same.
+    """
     dtypes = {str(parameter.dtype) for parameter in model.parameters()}
+    devices = {parameter.device.type for parameter in model.parameters()}
     settings = {"the seed": seed, "recompute": plan.training.recompute, "the weights' dtype": sorted(dtypes)}
-    settings |= {"batchnorm": plan.training.batchnorm, "the pipeline": plan.pipeline and plan.pipeline.ends}
+    settings |= {"the weights' device": sorted(devices), **(given or {})}
+    settings |= {"batchnorm": plan.training.batchnorm}
+    if plan.pipeline is not None:
+        settings |= {"the schedule": plan.pipeline.schedule, "the micro-batches": plan.pipeline.micro_batches}
+        settings |= {"the stages": plan.pipeline.ends, "the dtype between stages": plan.training.dtype}
 
     def parts(own: Own) -> dict[str, str]:
         return described(plan.sized(own.graph), own.plan.slicings, plan.axes, settings)

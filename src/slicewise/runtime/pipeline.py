@@ -16,7 +16,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
 from slicewise.runtime.blueprint import with_trained
 from slicewise.runtime.initial import Initialize
-from slicewise.runtime.parallel import agreed
+from slicewise.runtime.parallel import agreed, loaded
 from slicewise.runtime.stage import Stage
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -40,10 +40,8 @@ def pipeline(
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         net.step(x, target); optimizer.step(); optimizer.zero_grad()
     """
-    chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
-    if chosen.pipeline is None:
-        raise PlanError("this plan slices layers and has no pipeline; use slicewise.parallelize(model, plan)")
-    own = agreed(model, chosen, graph, seed)
+    chosen = loaded(plan, pipeline=True)
+    own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
     if own.all_training and model.training:
         raise PlanError(
             "parts of the model are in eval mode, where its layers are not the plan's; plan for these modes"

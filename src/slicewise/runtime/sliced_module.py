@@ -22,7 +22,7 @@ from slicewise.partition.following import followed
 from slicewise.partition.layout import REPLICATE, Layout, Shard, Slicing, layouts
 from slicewise.partition.legal import check_ties
 from slicewise.partition.parts import box
-from slicewise.runtime.agreement import Counting, SampleCounts
+from slicewise.runtime.agreement import UNABLE, Counting, SampleCounts
 from slicewise.runtime.blueprint import Blueprint, Modules, State, with_trained
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import rank_device
@@ -34,7 +34,7 @@ from slicewise.runtime.optimizers import watch
 from slicewise.runtime.program import Program
 from slicewise.runtime.skeleton import skeleton
 from slicewise.runtime.sliced_tensor import SlicedTensor, sliced_tensor
-from slicewise.runtime.uneven import Evening, apart, refusal
+from slicewise.runtime.uneven import DIFFERENT, Evening, apart, refusal
 from slicewise.runtime.weights import Weights, placements
 
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
@@ -46,7 +46,6 @@ class _Compiled:
 
     program: Program
     apart: bool  # ranks compute their own samples alone, without a message in forward
-    code: int  # what must be the same on every rank
 
 
 class SlicedModule(nn.Module):
@@ -58,6 +57,8 @@ class SlicedModule(nn.Module):
 
     Its modules are the model's own, under their own names; what is executed follows their modes and numbers.
     """
+
+    local_samples: bool  # each rank feeds its own samples, not the whole batch
 
     def __init__(
         self,
@@ -90,18 +91,19 @@ class SlicedModule(nn.Module):
             seed=seed,
             in_place=not recompute,  # what is computed again needs its input as it was
         )
-        watch(list(self._weights.parameters.values()))
+        watch(self, list(self._weights.parameters.values()))
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
         self._blueprint = Blueprint(model, graph, self._visible, adapt)
         self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
         self._compiled: dict[tuple[Given, State, int | None], _Compiled] = {}
+        self._known_counts: dict[tuple[Given, State, tuple[int, ...]], tuple[bool, str | None]] = {}
         self._recompute, self._passes = recompute, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
         super().train(model.training)
         for name, module in model.named_modules():
             self._visible[name].training = module.training
-        state = self._visible.state()
+        self._first = state = self._visible.state()
         trained = all_training if all_training is not None else not model.training
         self._state = self._known = replace(state, modes=(True,) * len(state.modes)) if trained else state
 
@@ -122,35 +124,38 @@ class SlicedModule(nn.Module):
         self._buffers.update(visible._buffers)
         self._non_persistent_buffers_set.update(visible._non_persistent_buffers_set)
         named = {name: module for name, module in visible.named_modules(remove_duplicate=False) if name}
-        self._visible = Modules(self, named)
+        of_root = {
+            name: value
+            for name, value in vars(visible).items()
+            if not name.startswith("_") and not hasattr(self, name) and name not in SlicedModule.__annotations__
+        }
+        self._visible = Modules(self, named, of_root)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the model returns, for this rank's samples; where the whole batch was passed, tensors are DTensors.
 
         Inputs come in the order of the model's, or by name.
         """
-        given = self._in_order(inputs, named)
-        if torch.is_grad_enabled() and any(x.requires_grad for x in given):
-            raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
-        state = self._visible.state()
-        if state != self._state:
-            self._follow(state)
-        compiled = self._compile(_described(given), state)
-        counting = self._ask(given, compiled)
+        given, state = self._taken(inputs, named)
+        key = _described(given)
+        compiled = self._compiled.get((key, state, None))
+        if compiled is None and not torch.is_grad_enabled():
+            compiled = self._compile(key, state)  # one that computes alone may evaluate alone
+        counting = self._ask(given, state, compiled)
         evening = None
-        if counting is not None and not compiled.apart:
-            evening = self._settle(counting, given, compiled)
+        if counting is not None and not (compiled and compiled.apart):  # before ranks wait for each other in new groups
+            evening, counting = self._settle(counting, given, state), None
         if evening is not None:
             given = [evening.taken(x) if Dim.N in y.dims else x for x, y in zip(given, self._graph.inputs, strict=True)]
-            compiled = self._compile(_described(given), state, sum(evening.counts))
+        compiled = self._compile(_described(given), state, sum(evening.counts) if evening else None)
         again = torch._C._current_graph_task_id() != NO_PASS  # checkpoint(net, x) runs forward inside backward
         self._passes += int(any(state.modes) and not again)
         self._weights.disagree |= any(state.modes) and self._weights.local_statistics
         self._context.now = Pass(number=self._passes, again=again)
         program = compiled.program
         parts = program.run([x.to_local() if isinstance(x, DTensor) else x for x in given])
-        if counting is not None and compiled.apart:
-            self._settle(counting, given, compiled)
+        if counting is not None:
+            self._settle(counting, given, state)
         for part in parts:
             if part.requires_grad:
                 part.register_hook(self._begin_backward)
@@ -169,24 +174,52 @@ class SlicedModule(nn.Module):
             self._sync = GradientSync(self._weights, buckets(graph, self._slicings, self._mesh), self._groups)
         self._state = state
 
-    def _ask(self, given: Sequence[Tensor], compiled: _Compiled) -> Counting | None:
-        """Ranks tell each other what they pass. One that computes alone, without gradients, needs nobody."""
-        if self._counting is None or (compiled.apart and not torch.is_grad_enabled()):
-            return None
-        return self._counting.ask(self._samples(given), compiled.code)
+    def _taken(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Tensor], State]:
+        """This rank's inputs, and its modules as they are now. A rank that cannot go on tells the others."""
+        try:
+            state = self._visible.state()
+            given = self._in_order(inputs, named)
+            if torch.is_grad_enabled() and any(x.requires_grad for x in given):
+                raise PlanError(f"{self._graph.name}: gradients of the input are not computed; pass it detached")
+            self._batch(_described(given))
+        except PlanError as error:
+            if self._counting is not None and torch.is_grad_enabled():
+                self._counting.ask(0, UNABLE).counts()
+                self._counting.explained(f"says {error}")
+            raise
+        if state != self._state:
+            self._follow(state)
+        return given, state
 
-    def _settle(self, counting: Counting, given: Sequence[Tensor], compiled: _Compiled) -> Evening | None:
+    def _ask(self, given: Sequence[Tensor], state: State, compiled: _Compiled | None) -> Counting | None:
+        """Ranks tell each other what they pass. One that computes alone, without gradients, needs nobody."""
+        if self._counting is None or (compiled and compiled.apart and not torch.is_grad_enabled()):
+            return None
+        same = [(x.dtype, tuple(x.shape[1:]), _layout(x) if isinstance(x, DTensor) else None) for x in given]
+        code = zlib.crc32(repr((same, state.since(self._first))).encode())
+        return self._counting.ask(self._samples(given), code)
+
+    def _settle(self, counting: Counting, given: Sequence[Tensor], state: State) -> Evening | None:
         """Nothing to do where ranks pass alike; all ranks raise together where they cannot go on."""
         counts, alike = counting.counts()
         if alike and min(counts) == max(counts):
             return None
         assert self._counting is not None
-        why = refusal(compiled.program.graph, counts, alike=alike, apart=compiled.apart, shares=self.local_samples)
+        alone, why = self._uneven(_described(given), state, tuple(counts)) if alike else (False, DIFFERENT)
         if why is not None:
-            said = self._counting.explained(", ".join(str(tuple(x.shape)) for x in given))
-            told = "; ".join(f"rank {rank} passes {shapes}" for rank, shapes in enumerate(said))
+            said = self._counting.explained(f"passes {', '.join(map(_spelled, given))}")
+            told = "; ".join(f"rank {rank} {what}" for rank, what in enumerate(said))
             raise PlanError(f"{self._graph.name}: {why}: {told}")
-        return None if compiled.apart else Evening(counts, self._groups)
+        return None if alone else Evening(counts, self._groups)
+
+    def _uneven(self, given: Given, state: State, counts: tuple[int, ...]) -> tuple[bool, str | None]:
+        """Whether each rank computes its own samples alone, where ranks pass so many; and why they cannot go on."""
+        key = (given, state, counts)
+        if key not in self._known_counts:
+            graph = self._sized(given, state, sum(counts))
+            alone = self.local_samples and apart(graph, followed(self._slicings, graph, self._mesh))
+            self._known_counts[key] = alone, refusal(graph, counts, apart=alone, shares=self.local_samples)
+        return self._known_counts[key]
 
     def _samples(self, given: Sequence[Tensor]) -> int:
         return next(len(x) for x, layer in zip(given, self._graph.inputs, strict=True) if Dim.N in layer.dims)
@@ -286,6 +319,8 @@ class SlicedModule(nn.Module):
         for layer, x in zip(self._graph.inputs, given, strict=True):
             if not isinstance(x, Tensor):
                 raise PlanError(f"{self._graph.name}: {layer.name} must be a tensor (got {type(x).__name__})")
+            if x.dim() == 0 and layer.shape:
+                raise PlanError(f"{self._graph.name}: {layer.name} must be a batch of samples (got one number)")
         return given
 
     def _compile(self, given: Given, state: State, batch: int | None = None) -> _Compiled:
@@ -305,27 +340,29 @@ class SlicedModule(nn.Module):
             self._compiled[key] = _Compiled(
                 program=Program(graph, slicings, self._context, given=lie, recompute=self._recompute),
                 apart=self.local_samples and apart(graph, slicings),
-                code=zlib.crc32(repr(([(shape[1:], layout) for shape, layout in given], state)).encode()),
             )
         return self._compiled[key]
 
     def _sized(self, given: Given, state: State, batch: int | None) -> LayerGraph:
         """The graph for inputs as ranks pass them."""
-        batched = [
-            (shape, layout)
-            for (shape, layout), layer in zip(given, self._graph.inputs, strict=True)
-            if Dim.N in layer.dims
-        ]
-        sizes = {shape[0] * (self.ranks if self.local_samples and layout is None else 1) for shape, layout in batched}
-        if len(sizes) != 1:
-            raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
         graph, shapes = self._graph, tuple(shape for shape, _ in given)
         resized = any(s[1:] != layer.shape[1:] for s, layer in zip(shapes, graph.inputs, strict=True))
         if resized or (state.modes, state.constants) != (self._known.modes, self._known.constants):
             graph = self._blueprint.graph(shapes, state)
         if state.trained != self._known.trained:
             graph = with_trained(graph, self._weights.trained)
-        return graph.with_batch(batch or sizes.pop())
+        return graph.with_batch(batch or self._batch(given))
+
+    def _batch(self, given: Given) -> int:
+        """All samples of the batch, if every rank passes as many as this one."""
+        sizes = {
+            shape[0] * (self.ranks if self.local_samples and layout is None else 1)
+            for (shape, layout), layer in zip(given, self._graph.inputs, strict=True)
+            if Dim.N in layer.dims
+        }
+        if len(sizes) != 1:
+            raise PlanError(f"{self._graph.name}: inputs of different numbers of samples ({sorted(sizes)})")
+        return sizes.pop()
 
     def _hand_over(self, layer: Layer, local: Tensor, evening: Evening | None) -> Any:
         if self.local_samples:
@@ -359,6 +396,10 @@ class _Averaged(torch.autograd.Function):
 
 def _described(inputs: Sequence[Tensor]) -> Given:
     return tuple((tuple(x.shape), _layout(x) if isinstance(x, DTensor) else None) for x in inputs)
+
+
+def _spelled(x: Tensor) -> str:
+    return f"{tuple(x.shape)}" + ("" if x.dtype == torch.float32 else f" of {x.dtype}")
 
 
 def _layout(tensor: DTensor) -> Layout:

@@ -23,6 +23,10 @@ from slicewise.runtime.clock import span
 from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.groups import Groups
 
+DIFFERENT = (
+    "ranks pass samples of different shapes or dtypes, their modules are in different modes, or one cannot go on"
+)
+
 
 class Evening:
     """Moves samples between what ranks pass and what their parts of the batch are."""
@@ -79,17 +83,16 @@ def apart(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> bool:
     return True
 
 
-def refusal(graph: LayerGraph, counts: Sequence[int], *, alike: bool, apart: bool, shares: bool) -> str | None:
-    """Why ranks that pass so many samples each cannot go on; None if they can.
+def refusal(graph: LayerGraph, counts: Sequence[int], *, apart: bool, shares: bool) -> str | None:
+    """Why ranks that pass so many samples each, and are alike in all else, cannot go on; None if they can.
 
-    `alike`: all else is the same on every rank; `apart`: each computes its own samples alone; `shares`: each passes
-    its own, not the whole batch.
+    `apart`: each computes its own samples alone; `shares`: each passes its own, not the whole batch.
     """
     last = "leave out a smaller last batch (drop_last=True)"
-    if not alike:
-        return "ranks pass samples of different shapes, or their modules are in different modes"
     if not shares:
         return "this plan takes the same whole batch on every rank"
+    if 0 in counts:
+        return f"every rank needs a sample; {last}"
     if any(Dim.N not in layer.dims for layer in graph.outputs):
         return f"a loss inside the network needs as many samples from every rank; {last}"
     chunks = cut(sum(counts), -(-sum(counts) // len(counts)))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.cost.breakdown import LayerSeconds
+from slicewise.cost.model import CostModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices, Floats, Ints

@@ -7,12 +7,12 @@ Seconds are forward, backward and what the stage receives: the tensor from befor
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import SCHEDULES
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.factors import divisors
@@ -29,7 +29,7 @@ class PipelineChoice:
     pipeline: PipelineModel
     schedule: str
     positions: tuple[int, ...]  # of the layers that end a stage, but the last
-    predicted: dict[str, Any]
+    predicted: Prediction
 
 
 def best_pipeline(model: CostModel, schedule: str | None = None, micro_batches: int | None = None) -> PipelineChoice:
@@ -66,7 +66,7 @@ def best_pipeline(model: CostModel, schedule: str | None = None, micro_batches: 
             f"1f1b needs a micro-batch per stage, {devices} or more (got {max(counts)}); use gpipe, or a larger batch"
         )
     memory = model.cluster.device.memory_bytes
-    return min(found, key=lambda made: (made.predicted["peak_memory_bytes"] > memory, made.predicted["iteration_s"]))
+    return min(found, key=lambda made: (made.predicted.peak_memory_bytes > memory, made.predicted.iteration_s))
 
 
 def balanced(pipeline: PipelineModel) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
@@ -41,7 +42,7 @@ class Refinement:
         self, model: CostModel, axes: int, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]
     ) -> None:
         self.model, self.axes, self.choices, self.vectors = model, axes, choices, vectors
-        self.coarse = CostModel(model.graph, merged(model.cluster, axes), model.training)
+        self.coarse = AnalyticModel(model.graph, merged(model.cluster, axes), model.training)
         # layers that are alike and pinned alike share their elements
         keys: dict[tuple[int, int], int] = {}
         self.kind = [

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster
 from slicewise.cluster.tuning import Tuning
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, UnknownName
 from slicewise.factors import divisors
@@ -21,11 +23,13 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.plans.plan import spelled
+from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
 from slicewise.strategy import STRATEGIES, Form
+from slicewise.terms import LAYER_TERMS, MOVING_GROUPS, Group
 
 Split = tuple[int, int]
 
@@ -141,7 +145,6 @@ class SlicewiseEngine(Engine):
         return f"pricing plans for {devices} devices"
 
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
-        from slicewise.planning.predicting import predicted
         from slicewise.search.baselines import BASELINES, data, hybrid
         from slicewise.search.pipeline import best_pipeline
 
@@ -161,14 +164,14 @@ class SlicewiseEngine(Engine):
             slicings = hybrid(model, strategy, split[0])
         else:
             slicings = BASELINES[strategy](model)
-        terms = of_prediction(predicted(model, slicings))
+        terms = of_prediction(predicted_step(model, slicings))
         return replace(terms, split=_usual(model, slicings) if devices > 1 else "")
 
     def _model(self, graph: LayerGraph, devices: int) -> CostModel:
         cluster = self.cluster.with_devices(devices)
         if self.overlap is not None:
             cluster = replace(cluster, overlap=self.overlap)
-        return CostModel(graph, cluster, self.training)
+        return AnalyticModel(graph, cluster, self.training)
 
 
 def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:
@@ -178,25 +181,27 @@ def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:
     return spelled(products.most_common(1)[0][0], axes) if products else ""
 
 
-def of_prediction(predicted: Mapping[str, float]) -> Terms:
-    """A plan's prediction under the oracle's names.
+def of_prediction(predicted: Prediction) -> Terms:
+    """A plan's prediction, its terms added up by group.
 
     What gradients cost is whatever they add to the step: the wait for them, and what they slow down on shared links. A
-    pipeline's stages wait for each other: that is compute, as in its closed form.
+    pipeline's stages wait for each other: that is compute, as in its closed form. What they tell each other is p2p.
     """
-    pipelined = "bubble_s" in predicted
-    others_s = predicted["reduce_s"] + predicted["transfer_s"] + predicted["halo_s"]
-    compute_s = predicted["compute_s"] + predicted["update_s"]
-    if pipelined:
-        compute_s = predicted["iteration_s"] - others_s
+    pipelined = "bubble" in predicted.seconds
+    groups = dict.fromkeys(Group, 0.0)
+    for term in LAYER_TERMS:
+        group = Group.P2P if pipelined and term.group is Group.LAYERWISE else term.group
+        groups[group] += predicted.seconds[term.name]
+    others_s = sum(groups[group] for group in MOVING_GROUPS if group is not Group.GRADIENT)
+    compute_s = predicted.iteration_s - others_s if pipelined else groups[Group.COMPUTE]
+    groups[Group.GRADIENT] = max(0.0, predicted.iteration_s - compute_s - others_s)
+    moving: dict[str, Any] = {f"{group}_s": groups[group] for group in MOVING_GROUPS}
     return Terms(
         compute_s=compute_s,
-        update_s=predicted["update_s"],
-        gradient_s=max(0.0, predicted["iteration_s"] - compute_s - others_s),
-        layerwise_s=predicted["reduce_s"] + (0.0 if pipelined else predicted["transfer_s"]),
-        halo_s=predicted["halo_s"],
-        p2p_s=predicted["transfer_s"] if pipelined else 0.0,
-        memory_bytes=predicted["peak_memory_bytes"],
+        update_s=predicted.seconds["update"],
+        **moving,
+        memory_bytes=predicted.peak_memory_bytes,
+        plan=predicted,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
@@ -48,7 +49,7 @@ class Profile:
 
     @cached_property
     def _model(self) -> CostModel:
-        return CostModel(self.graph.with_batch(1), self.cluster.with_devices(1), self.training)
+        return AnalyticModel(self.graph.with_batch(1), self.cluster.with_devices(1), self.training)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

@@ -22,6 +22,7 @@ from slicewise.strategies.projection import Projection, memory_reason
 from slicewise.strategies.registry import check_strategies
 from slicewise.strategies.setting import Terms
 from slicewise.strategy import LAYERWISE, SERIAL, STRATEGIES
+from slicewise.terms import MOVING_GROUPS
 from slicewise.units import ROUNDING, bytes_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Oracle:
             samples=self.samples,
             serial_samples_per_s=self.serial_samples_per_s if terms else 0.0,
             margin=margin_of(self.cluster)[0],
+            origin=self.cluster.origin,
         )
 
 
@@ -162,7 +164,7 @@ class ProjectionTable:
 
 
 def _flattened(row: Mapping[str, Any]) -> dict[str, Any]:
-    kinds = row["communication"] or dict.fromkeys(("gradient_s", "layerwise_s", "halo_s", "p2p_s"))
+    kinds = row["communication"] or dict.fromkeys(f"{group}_s" for group in MOVING_GROUPS)
     return {name: value for name, value in row.items() if name != "communication"} | kinds
 
 

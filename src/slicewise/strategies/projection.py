@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from slicewise.cost.prediction import Prediction
 from slicewise.strategies.setting import Terms
+from slicewise.terms import MOVING_GROUPS
 from slicewise.units import amount
 
 
@@ -20,6 +22,7 @@ class Projection:
     samples: int | None = None  # of an epoch
     serial_samples_per_s: float = 0.0
     margin: float = 0.0
+    origin: str = ""  # of the machine's figures
     best: bool = False
 
     @property
@@ -43,6 +46,31 @@ class Projection:
         return self.iteration_s * (1 + self.margin)
 
     @property
+    def prediction(self) -> Prediction:
+        """The step as every plan has it. Closed forms count no bytes; norm statistics are part of their transfers."""
+        terms = self.terms
+        if terms is None or terms.plan is not None:
+            return (terms and terms.plan) or Prediction()
+        return Prediction(
+            iteration_s=self.iteration_s,
+            low_s=self.low_s,
+            high_s=self.high_s,
+            additive_s=self.iteration_s,
+            simulated_s=self.iteration_s,
+            seconds={
+                "compute": terms.compute_s - terms.update_s,
+                "transfer": terms.layerwise_s + terms.p2p_s,
+                "halo": terms.halo_s,
+                "sync": terms.gradient_s,
+                "exposed_sync": terms.gradient_s,
+                "update": terms.update_s,
+            },
+            samples_per_s=self.samples_per_s,
+            peak_memory_bytes=terms.memory_bytes,
+            origin=self.origin,
+        )
+
+    @property
     def efficiency(self) -> float:
         """Throughput over that of as many single devices."""
         return self.samples_per_s / (self.devices * self.serial_samples_per_s)
@@ -62,14 +90,7 @@ class Projection:
             "split": terms.split if terms else None,
             "compute_s": terms.compute_s if terms else None,
             "communication_s": terms.communication_s if terms else None,
-            "communication": {
-                "gradient_s": terms.gradient_s,
-                "layerwise_s": terms.layerwise_s,
-                "halo_s": terms.halo_s,
-                "p2p_s": terms.p2p_s,
-            }
-            if terms
-            else None,
+            "communication": {f"{group}_s": terms.seconds(group) for group in MOVING_GROUPS} if terms else None,
             "iteration_s": self.iteration_s if terms else None,
             "low_s": self.low_s if terms else None,
             "high_s": self.high_s if terms else None,

@@ -4,16 +4,10 @@ from slicewise.strategies.limits import Limit, last_paying, limits_of
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
 from slicewise.strategy import STRATEGIES
+from slicewise.terms import Group
 from slicewise.units import ROUNDING, amount, seconds
 
 NOTABLE = 0.005  # of the iteration: smaller differences are not told
-_TERMS = {
-    "compute": "compute_s",
-    "gradient exchange": "gradient_s",
-    "layer-wise collectives": "layerwise_s",
-    "halo exchange": "halo_s",
-    "transfers between stages": "p2p_s",
-}
 
 
 def verdict(table: ProjectionTable) -> str:
@@ -43,7 +37,7 @@ def _against(best: Projection, other: Projection) -> str:
     """Term by term: where the runner-up loses, and where it would have won."""
     assert best.terms is not None
     assert other.terms is not None
-    more = {what: getattr(other.terms, name) - getattr(best.terms, name) for what, name in _TERMS.items()}
+    more = {group.told: other.terms.seconds(group) - best.terms.seconds(group) for group in Group}
     longer = other.iteration_s / best.iteration_s - 1
     if longer < -ROUNDING:
         return f"{other.strategy}, priced by another engine, is expected to take {seconds(other.iteration_s)}."

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.tuning import Tuning
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import WEIGHT_BYTES, Training
 from slicewise.errors import InfeasibleError
 from slicewise.factors import divisors
@@ -15,36 +17,44 @@ from slicewise.partition.choices import Floats
 from slicewise.partition.steps import Op
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile, Seconds
+from slicewise.terms import MOVING_GROUPS, Group
 
 STATISTICS_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """One iteration. Kinds of communication are what the iteration waits for; compute includes the weight update."""
+    """One iteration, by the groups of terms.py: what it waits for. Compute includes the weight update."""
 
     compute_s: float
     update_s: float = 0.0  # of compute_s
     backward_s: float = 0.0  # of compute_s: what gradient exchange can hide behind
     gradient_s: float = 0.0
-    layerwise_s: float = 0.0  # collectives between layers and inside them
+    layerwise_s: float = 0.0
     halo_s: float = 0.0
-    p2p_s: float = 0.0  # between the stages of a pipeline
+    p2p_s: float = 0.0
     memory_bytes: float = 0.0
     split: str = ""  # what the strategy chose: p1 x p2, cuts of space, stages
+    plan: Prediction | None = None  # of the plan that this is, where it is one
 
     @property
     def communication_s(self) -> float:
-        return self.gradient_s + self.layerwise_s + self.halo_s + self.p2p_s
+        return sum(self.seconds(group) for group in MOVING_GROUPS)
 
     @property
     def iteration_s(self) -> float:
         return self.compute_s + self.communication_s
 
+    def seconds(self, group: Group) -> float:
+        seconds: float = getattr(self, f"{group}_s")
+        return seconds
+
     def stretched(self, factor: float) -> "Terms":
         """All communication takes `factor` times as long."""
-        kinds = ("gradient_s", "layerwise_s", "halo_s", "p2p_s")
-        return replace(self, **{kind: factor * getattr(self, kind) for kind in kinds}) if factor != 1 else self
+        if factor == 1:
+            return self
+        longer: dict[str, Any] = {f"{group}_s": factor * self.seconds(group) for group in MOVING_GROUPS}
+        return replace(self, **longer)
 
     def overlapped(self, overlap: float) -> "Terms":
         """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free."""

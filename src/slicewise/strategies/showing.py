@@ -8,14 +8,13 @@ from rich.console import ConsoleRenderable
 from slicewise.cluster.margins import margin_of
 from slicewise.strategies.projection import Projection
 from slicewise.strategy import LAYERWISE
+from slicewise.terms import MOVING_GROUPS, Group
 from slicewise.text.page import Prose, plain_text
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
 if TYPE_CHECKING:
     from slicewise.strategies.projecting import ProjectionTable
-
-_KINDS = {"gradient": "gradient_s", "layerwise": "layerwise_s", "halo": "halo_s", "p2p": "p2p_s"}
 
 
 def oracle_text(table: "ProjectionTable") -> str:
@@ -25,10 +24,10 @@ def oracle_text(table: "ProjectionTable") -> str:
 def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
     oracle = projected.oracle
     possible = [row for row in projected if row.terms]
-    kinds = [kind for kind, name in _KINDS.items() if any(getattr(row.terms, name) for row in possible)]
+    kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
     table = Table(
-        "devices", "strategy", "split", "iteration", "range", *(["epoch"] if oracle.samples else []), "samples/s",
-        "efficiency", "memory", "compute", *kinds, keys=2,
+        "devices", "strategy", "iteration", "range", *(["epoch"] if oracle.samples else []), "memory", "efficiency",
+        "samples/s", "compute", *kinds, "split", keys=2,
     )  # fmt: skip
     before = 0
     for row in possible:
@@ -53,30 +52,31 @@ def counted(devices: int) -> str:
     return "1 device" if devices == 1 else f"{devices} devices"
 
 
-def _cells(row: Projection, kinds: Sequence[str], *, with_epoch: bool) -> Sequence[str]:
+def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequence[str]:
     terms = row.terms
     assert terms is not None
     memory = amount(terms.memory_bytes, "B")
-    waits = [getattr(terms, _KINDS[kind]) for kind in kinds]
+    waits = [terms.seconds(kind) for kind in kinds]
     return [
         str(row.devices),
         f"{row.strategy} *" if row.best else row.strategy,
-        terms.split,
         seconds(row.iteration_s),
         f"{seconds(row.low_s)} - {seconds(row.high_s)}",
         *([hours(row.epoch_s or 0.0)] if with_epoch else []),
-        f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
+        memory if row.feasible else f"{memory} !",
         f"{row.efficiency:.0%}",
-        memory if row.feasible else f"{memory}, too much",
+        f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
         seconds(terms.compute_s),
         *(seconds(wait) if wait else "-" for wait in waits),
+        terms.split,
     ]
 
 
 def _notes(projected: "ProjectionTable") -> list[str]:
     oracle = projected.oracle
     limit = amount(oracle.memory_limit_bytes, "B")
-    notes = [f"* best at its device count; range: {margin_of(oracle.cluster)[1]}; memory limit {limit}"]
+    spread = margin_of(oracle.cluster)[1]
+    notes = [f"*: best at its device count. !: above the memory limit of {limit}. Range: {spread}."]
     if any(row.strategy == LAYERWISE for row in projected) and not oracle.engine.comparable_with_plans:
         notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
     reasons: dict[tuple[str, str], list[int]] = {}

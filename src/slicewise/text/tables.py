@@ -1,17 +1,15 @@
 """Tables for people, at any width from 40 characters on.
 
-Columns that do not fit beside each other go below, whole, under the same first columns:
+The columns that matter come first. Those that do not fit are left out and named below:
 
-    strategy       step  samples/s
-    ──────────────────────────────
-    layer-wise  31.2 ms     16,433
-
-    strategy    memory  speed-up
-    ────────────────────────────
-    layer-wise  200 MB     1.78x
+    strategy       step  speed-up
+    ─────────────────────────────
+    layer-wise  31.2 ms
+    data        55.5 ms     1.78x
+    also with --wide: memory, bytes
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,14 +17,16 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from slicewise.text.wrapping import atoms, cell_lines, pieces
+from slicewise.text.wrapping import atoms, cell_lines, pieces, spans
 
 # columns of words; the others are numbers
 _WORDS = {"layers", "kind", "slicing", "slicings", "strategy", "split", "why", "next best", "flips at", "plan", "limit"}
 _WORDS |= {"price", "per step", "cluster", "device", "tier", "operation", "of one device", "value", "parameter"}
 _GAP = 2
-_COMFORTABLE = 20  # words are wrapped to this width before a column goes below
+_NOTHING = frozenset({"", "0", "-"})  # a column of these alone is left out
+_COMFORTABLE = 20  # words are wrapped to this width before a column is left out
 _NARROWEST = 6
+PROSE = 120  # longer lines are hard to read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,16 @@ class _Column:
 
 
 class Table:
-    """Words to the left, numbers to the right. The first `keys` columns are repeated where others go below."""
+    """Words to the left, numbers to the right. The first `keys` columns and the one after them are always shown.
 
-    def __init__(self, *headers: str, keys: int = 1, words: Collection[str] = ()) -> None:
+    `notes` say what a column means; they stand below the table if the column is shown.
+    """
+
+    def __init__(
+        self, *headers: str, keys: int = 1, words: Collection[str] = (), notes: Mapping[str, str] | None = None
+    ) -> None:
         self._headers, self._keys, self._words = headers, keys, _WORDS.union(words)
+        self._notes = notes or {}
         self._rows: list[Sequence[str]] = []
         self._styles: list[str] = []
         self._sections: set[int] = set()
@@ -78,35 +84,46 @@ class Table:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rule = "-" if options.ascii_only else "─"
-        for position, block in enumerate(_blocks(*self._columns(), options.max_width)):
-            if position:
+        columns, width = self._columns(), options.max_width
+        if getattr(console, "wide", False):
+            shown, width = len(columns), max(width, _comfortable(columns))
+        else:
+            shown = self._fitting(columns, width)
+        block = columns[:shown]
+        widths = _widths(block, width)
+        yield from _drawn(block, widths, [column.header for column in block], "bold", bottom=True)
+        yield Text(rule * min(_total(widths), width))
+        for number, style in enumerate(self._styles):
+            if number in self._sections:
                 yield Text("")
-            widths = _widths(block, options.max_width)
-            yield from _drawn(block, widths, [column.header for column in block], "bold", bottom=True)
-            yield Text(rule * min(_total(widths), options.max_width))
-            for number, style in enumerate(self._styles):
-                if number in self._sections:
-                    yield Text("")
-                yield from _drawn(block, widths, [column.cells[number] for column in block], style)
+            yield from _drawn(block, widths, [column.cells[number] for column in block], style)
+        for told in self._below([column.header for column in columns], shown):
+            lines = spans(told, min(width, PROSE))
+            yield from (Text(told[start:stop], "dim", no_wrap=True, overflow="ignore") for start, stop in lines)
 
-    def _columns(self) -> tuple[list[_Column], list[_Column]]:
-        """Those that are repeated, and the others that have something to say."""
+    def _below(self, headers: list[str], shown: int) -> Iterator[str]:
+        """Which columns are left out, and what those above mean."""
+        if headers[shown:]:
+            yield f"also with --wide: {', '.join(headers[shown:])}"
+        notes = [f"{header}: {self._notes[header]}" for header in headers[:shown] if header in self._notes]
+        if notes:
+            yield "; ".join(notes)
+
+    def _columns(self) -> list[_Column]:
+        """Those that have something to say."""
         columns = [
             _Column(header=header, cells=[row[number] for row in self._rows], words=header in self._words)
             for number, header in enumerate(self._headers)
         ]
-        return columns[: self._keys], [column for column in columns[self._keys :] if any(column.cells)]
+        said = [column for column in columns[self._keys :] if not _NOTHING.issuperset(column.cells)]
+        return columns[: self._keys] + said
 
-
-def _blocks(keys: list[_Column], columns: list[_Column], width: int) -> Iterator[list[_Column]]:
-    """As many columns beside each other as will do."""
-    block = list(keys)
-    for column in columns:
-        if len(block) > len(keys) and _total([other.widths[1] for other in [*block, column]]) > width:
-            yield block
-            block = list(keys)
-        block.append(column)
-    yield block
+    def _fitting(self, columns: list[_Column], width: int) -> int:
+        """How many columns there is room for."""
+        shown = self._keys + 1
+        while shown < len(columns) and _comfortable(columns[: shown + 1]) <= width:
+            shown += 1
+        return shown
 
 
 def _widths(block: list[_Column], width: int) -> list[int]:
@@ -135,6 +152,10 @@ def _drawn(
         filled.append([*empty, *lines] if bottom else [*lines, *empty])
     for line in zip(*filled, strict=True):
         yield Text((" " * _GAP).join(line).rstrip(), style, no_wrap=True, overflow="ignore")
+
+
+def _comfortable(columns: Sequence[_Column]) -> int:
+    return _total([column.widths[1] for column in columns])
 
 
 def _total(widths: Sequence[int]) -> int:

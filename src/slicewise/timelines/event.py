@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LANES = ("step", "compute", "transfer", "halo", "reduce", "sync")  # from top to bottom
-MOVING = LANES[2:]  # those of communication
+from slicewise.terms import MOVING
+
+LANES = ("step", "compute", *MOVING)  # from top to bottom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
@@ -20,7 +19,7 @@ from slicewise.graph.capture import capture
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
-from slicewise.runtime.batches import Batch, loss_scale, rank_loss
+from slicewise.runtime.batches import Batch, class_loss, loss_scale, rank_loss
 from slicewise.runtime.blueprint import bare, samples
 from slicewise.runtime.clock import backpropagate
 from slicewise.runtime.devices import rank_device
@@ -84,7 +83,7 @@ def check_numerics(
         with _NoDropout(), norms:
             count = plan.pipeline.micro_batches if plan.pipeline else 1
             parts = [batch.part(number, count) for number in range(count)]
-            expected = torch.stack([F.cross_entropy(reference(part.inputs), part.targets) for part in parts]).mean()
+            expected = torch.stack([class_loss(reference(part.inputs), part.targets) for part in parts]).mean()
         expected.backward()
         errors = {"loss": _relative(_difference(total, expected.detach()), abs(expected.item()))}
         wanted = {name: parameter.grad for name, parameter in reference.named_parameters()}
@@ -124,7 +123,7 @@ def _pipeline_step(
     model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
     """The same from the ranks' stages."""
-    pipe = Pipeline(model, plan.sized(graph), plan, F.cross_entropy)
+    pipe = Pipeline(model, plan.sized(graph), plan, class_loss)
     total = pipe.step(samples.inputs, samples.targets)
     every: list[dict[str, torch.Tensor | None]] = [{}] * dist.get_world_size()
     dist.all_gather_object(every, {name: parameter.grad for name, parameter in pipe.named_parameters()})

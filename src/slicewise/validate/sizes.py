@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES
 from slicewise.errors import PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
@@ -58,7 +58,7 @@ def check_size(
 def needed_bytes(graph: LayerGraph, ranks_per_host: int) -> int:
     """In float64: a step on one device and the ranks' slices of it, and every rank's copies of the weights."""
     one = load_cluster("p100-4x4").with_devices(1)  # bytes are the same on any machine
-    model = CostModel(graph, one, PLAIN)
+    model = AnalyticModel(graph, one, PLAIN)
     step = sum(model.plan_costs({layer.name: () for layer in graph}).values(), Cost())
     weights = sum(weight.size for weight in graph.weights) * WEIGHT_BYTES
     return 2 * (2 * step.peak_memory_bytes + 3 * ranks_per_host * weights)

@@ -15,13 +15,14 @@ from benchmarks.optcnn.readings import READINGS, DevicesAtOnce, NodesAtOnce, One
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import cells
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.optcnn import OptCnnModel
-from slicewise.planning import predicted
+from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem
+from slicewise.simulate.predicting import predicted_step
+from tests.pricing import cost_of
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
 
@@ -57,7 +58,7 @@ def test_layer_wise_leads_the_others_at_16_gpus_by_what_the_paper_says_within_15
 def test_one_gpu_is_as_fast_as_the_papers_and_nothing_else_is_fitted(side: Side, network: str) -> None:
     expected = bars()[network, "data", 1].images_per_s
     model = model_of(side, network, 1, scale_for(side, network, expected))
-    found = predicted(model, {layer.name: () for layer in model.graph})["samples_per_s"]
+    found = predicted_step(model, {layer.name: () for layer in model.graph})["samples_per_s"]
     assert found == pytest.approx(expected, rel=1e-6)
     plain = model_of(side, network, 1)
     assert model.cluster.tiers == plain.cluster.tiers
@@ -129,9 +130,9 @@ def test_readings_differ_in_one_term_each() -> None:
     plain = model_of(PAPERS, "alexnet_optcnn", 4)
     slicings = BASELINES["owt"](plain)
 
-    def priced(reading: type[OptCnnModel]) -> Cost:
+    def priced(reading: type[PaperModel]) -> Cost:
         model = reading(plain.graph, plain.cluster, plain.training)
-        return sum(model.plan_costs(slicings).values(), Cost())
+        return cost_of(model, slicings)
 
     ours, at_once, one_server = priced(OptCnnModel), priced(DevicesAtOnce), priced(OneServer)
     assert at_once.transfer_s == pytest.approx(ours.transfer_s / 4)  # all devices lack the same
@@ -142,8 +143,7 @@ def test_readings_differ_in_one_term_each() -> None:
     sides = (OptCnnModel, NodesAtOnce, DevicesAtOnce)
     spread = BASELINES["owt"](nodes)
     in_turn, at_nodes, at_devices = (
-        sum(kind(nodes.graph, nodes.cluster, nodes.training).plan_costs(spread).values(), Cost()).transfer_s
-        for kind in sides
+        cost_of(kind(nodes.graph, nodes.cluster, nodes.training), spread).transfer_s for kind in sides
     )
     assert at_devices < at_nodes < in_turn
     assert READINGS[0].side is PAPERS

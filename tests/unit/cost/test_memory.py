@@ -5,14 +5,15 @@ from math import prod
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import DEVICE, Net, machine
+from tests.pricing import cost_of
 
 PAIR = replace(machine(2), device=replace(DEVICE, reduced_flops_per_s={"bf16": 1e13, "fp16": 1e13, "tf32": 5e12}))
 
@@ -34,12 +35,12 @@ WEIGHTS = CONV + NORM + LINEAR
 
 def kept(graph: LayerGraph, name: str, slicing: Slicing = (None,), **options: object) -> int:
     training = Training(**options)  # type: ignore[arg-type]
-    return CostModel(graph, PAIR, training).layer_cost(graph[name], slicing).memory_bytes
+    return AnalyticModel(graph, PAIR, training).layer_cost(graph[name], slicing).memory_bytes
 
 
 def total(graph: LayerGraph, slicing: Slicing = (None,), **options: object) -> Cost:
-    model = CostModel(graph, PAIR, Training(**options))  # type: ignore[arg-type]
-    return sum(model.plan_costs({layer.name: slicing for layer in graph}).values(), Cost())
+    model = AnalyticModel(graph, PAIR, Training(**options))  # type: ignore[arg-type]
+    return cost_of(model, {layer.name: slicing for layer in graph})
 
 
 def test_what_backward_reads_is_kept_where_it_is_read() -> None:
@@ -102,10 +103,10 @@ def test_a_running_layer_has_all_its_inputs_and_its_output() -> None:
     source = net.conv(net.input(4, 3, 8, 8), 8)
     fork = net.fork(source)
     net.output(net.add(net.conv(fork, 8), fork))
-    model = CostModel(net.graph, PAIR)
+    model = AnalyticModel(net.graph, PAIR)
     assert model.layer_cost(net["elementwise0"], (Dim.N,)).transient_bytes == 4 * 3 * Y // 2
     plan: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
-    found = sum(model.plan_costs(plan).values(), Cost())
+    found = cost_of(model, plan)
     assert found.peak_memory_bytes == found.memory_bytes + 4 * 3 * Y // 2
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.recost import recost_terms
@@ -31,7 +32,7 @@ def conv_graph(batch: int = 4) -> LayerGraph:
 def test_a_halo_is_paid_forward_and_where_a_gradient_flows_back_again() -> None:
     """Two halves of 4 rows swap one border row each way: 4 samples x channels x 8 columns."""
     graph = conv_graph()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     for name, channels, passes in (("conv0", 3, 1), ("conv1", 8, 2)):
         cost = model.layer_cost(graph[name], (Dim.H,))
         row_bytes = 4 * channels * 8 * ITEM_BYTES
@@ -41,7 +42,7 @@ def test_a_halo_is_paid_forward_and_where_a_gradient_flows_back_again() -> None:
 
 def test_weight_gradients_are_summed_over_samples() -> None:
     graph = conv_graph()
-    cost = CostModel(graph, PAIR).layer_cost(graph["conv1"], (Dim.N,))
+    cost = AnalyticModel(graph, PAIR).layer_cost(graph["conv1"], (Dim.N,))
     weight_bytes = (6 * 8 * 9 + 6) * ITEM_BYTES
     assert cost.sync_bytes == 2 * weight_bytes  # each of two ranks sends half of it twice
     assert cost.sync_s == pytest.approx(2 * LATENCY_S + weight_bytes / BYTES_PER_S)
@@ -50,14 +51,14 @@ def test_weight_gradients_are_summed_over_samples() -> None:
 @pytest.mark.parametrize("dim", [Dim.F, Dim.C, None])
 def test_weights_that_are_sliced_or_repeated_need_no_sync(dim: Dim | None) -> None:
     graph = conv_graph()
-    cost = CostModel(graph, PAIR).layer_cost(graph["conv1"], (dim,))
+    cost = AnalyticModel(graph, PAIR).layer_cost(graph["conv1"], (dim,))
     assert (cost.sync_s, cost.sync_bytes) == (0.0, 0)
 
 
 def test_a_norm_merges_mean_and_deviation_over_the_axes_its_statistics_span() -> None:
     """2 numbers per channel gathered forward, 2 summed backward; 8 channels, 2 ranks."""
     graph = residual_net()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     norm = graph["norm0"]
     cost = model.layer_cost(norm, (Dim.N,))
     message_bytes = 2 * 8 * ITEM_BYTES
@@ -74,7 +75,7 @@ def test_a_norm_without_gradients_merges_forward_only() -> None:
     net.layers[-1] = replace(net[norm], weights=())
     net.output(net.conv(norm, 4))
     message_bytes = 2 * 8 * 2 * ITEM_BYTES
-    cost = CostModel(net.graph, PAIR).layer_cost(net[norm], (Dim.N,))
+    cost = AnalyticModel(net.graph, PAIR).layer_cost(net[norm], (Dim.N,))
     assert cost.reduce_s == pytest.approx(LATENCY_S + message_bytes / 2 / BYTES_PER_S)
 
 
@@ -93,7 +94,7 @@ def test_statistics_are_merged_over_samples_only_where_they_span_them() -> None:
 def test_a_local_norm_merges_the_statistics_of_the_chunks_it_holds(slicing: Slicing, ranks: int, values: int) -> None:
     """64 samples and 8 channels on 4 devices are 4 chunks; every rank sends 2 numbers per chunk and channel it has."""
     graph = with_local_statistics(residual_net(64), 4)
-    cost = CostModel(graph, machine(4)).layer_cost(graph["norm0"], slicing)
+    cost = AnalyticModel(graph, machine(4)).layer_cost(graph["norm0"], slicing)
     message_bytes = 2 * values * ITEM_BYTES
     assert cost.reduce_bytes == 4 * (ranks - 1) * message_bytes * (1 + 2 / ranks)
     gather_s = (ranks - 1) * (LATENCY_S + message_bytes / BYTES_PER_S)
@@ -107,7 +108,7 @@ def test_a_norm_in_eval_mode_merges_nothing() -> None:
     resting = replace(norm, options={**norm.options, "arguments": {"training": False}})
     frozen = replace(graph, layers=tuple(resting if layer is norm else layer for layer in graph))
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (Dim.N,))
-    assert CostModel(frozen, PAIR).layer_cost(resting, (Dim.N,)).reduce_bytes == 0
+    assert AnalyticModel(frozen, PAIR).layer_cost(resting, (Dim.N,)).reduce_bytes == 0
     assert recost_terms(frozen, PAIR, slicings)["reduce_s"] == 0.0 < recost_terms(graph, PAIR, slicings)["reduce_s"]
 
 
@@ -119,7 +120,7 @@ def one_pass_s(model: CostModel, layer: Layer) -> float:
 
 def test_the_first_weight_layer_returns_no_gradient_to_its_input() -> None:
     graph = conv_graph()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     assert not model.wants_input_gradient(graph["conv0"])
     assert model.wants_input_gradient(graph["conv1"])
     for name, passes in (("conv0", 1), ("conv1", 2)):
@@ -134,7 +135,7 @@ def frozen(layer: Layer) -> Layer:
 def test_a_frozen_product_computes_the_gradient_of_its_input_alone() -> None:
     graph = conv_graph()
     layers = tuple(frozen(layer) if layer.name == "conv1" else layer for layer in graph)
-    model = CostModel(LayerGraph(name="frozen", layers=layers), PAIR)
+    model = AnalyticModel(LayerGraph(name="frozen", layers=layers), PAIR)
     layer = model.graph["conv1"]
     cost = model.layer_cost(layer, (Dim.N,))
     assert (cost.update_s, cost.sync_s, cost.sync_bytes) == (0.0, 0.0, 0)
@@ -165,7 +166,7 @@ def product_of_two(trained: bool) -> LayerGraph:
 
 @pytest.mark.parametrize(("trained", "passes"), [(True, 2), (False, 1)])
 def test_a_product_of_two_computed_operands_computes_the_gradients_that_are_wanted(trained: bool, passes: int) -> None:
-    model = CostModel(product_of_two(trained), PAIR)
+    model = AnalyticModel(product_of_two(trained), PAIR)
     layer = model.graph["matmul"]
     assert model.layer_cost(layer, (None,)).backward_s == pytest.approx(passes * one_pass_s(model, layer))
 
@@ -173,7 +174,7 @@ def test_a_product_of_two_computed_operands_computes_the_gradients_that_are_want
 def test_layers_before_the_first_weight_cost_nothing_backward() -> None:
     net = Net()
     net.output(net.conv(net.pool(net.input(4, 3, 8, 8)), 4))
-    model = CostModel(net.graph, PAIR)
+    model = AnalyticModel(net.graph, PAIR)
     cost = model.layer_cost(net["pool0"], (None,))
     assert cost.backward_s == 0.0
     assert cost.forward_s > DEVICE.kernel_s
@@ -182,7 +183,7 @@ def test_layers_before_the_first_weight_cost_nothing_backward() -> None:
 def test_an_edge_pays_for_values_and_for_gradients() -> None:
     """F then F: gather the channels forward; reduce-scatter the partial gradients backward."""
     graph = conv_graph()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     tensor_bytes = 4 * 8 * 8 * 8 * ITEM_BYTES
     cost = model.edge_cost(graph["conv1"], 0, (Dim.F,), (Dim.F,))
     assert cost.transfer_bytes == tensor_bytes + tensor_bytes
@@ -192,7 +193,7 @@ def test_an_edge_pays_for_values_and_for_gradients() -> None:
 
 def test_an_edge_from_the_input_pays_for_values_only() -> None:
     graph = conv_graph()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     gathered_bytes = 4 * 3 * 8 * 8 * ITEM_BYTES
     assert model.edge_cost(graph["conv0"], 0, (Dim.N,), (Dim.F,)).transfer_bytes == gathered_bytes
 
@@ -200,19 +201,19 @@ def test_an_edge_from_the_input_pays_for_values_only() -> None:
 @pytest.mark.parametrize(("before", "after"), [(Dim.N, Dim.N), (Dim.H, Dim.H), (Dim.F, Dim.C), (None, None)])
 def test_slicings_that_match_move_nothing(before: Dim | None, after: Dim | None) -> None:
     graph = conv_graph()
-    cost = CostModel(graph, PAIR).edge_cost(graph["conv1"], 0, (before,), (after,))
+    cost = AnalyticModel(graph, PAIR).edge_cost(graph["conv1"], 0, (before,), (after,))
     assert (cost.transfer_s, cost.transfer_bytes) == (0.0, 0)
 
 
 def test_cutting_a_whole_tensor_is_free_and_its_gradient_is_gathered() -> None:
     graph = conv_graph()
-    cost = CostModel(graph, PAIR).edge_cost(graph["conv1"], 0, (None,), (Dim.C,))
+    cost = AnalyticModel(graph, PAIR).edge_cost(graph["conv1"], 0, (None,), (Dim.C,))
     assert cost.transfer_bytes == 4 * 8 * 8 * 8 * ITEM_BYTES
 
 
 def test_a_plans_costs_are_its_layers_with_the_edges_into_them() -> None:
     graph = residual_net()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     slicings = {layer.name: (Dim.N,) for layer in graph} | {"conv1": (Dim.F,)}
     costs = model.plan_costs(slicings)
     assert list(costs) == [layer.name for layer in graph]
@@ -235,7 +236,7 @@ def detached_branch() -> LayerGraph:
 
 def test_no_gradient_goes_back_from_what_is_detached() -> None:
     graph = detached_branch()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     pool, conv = graph["pool0"], graph["conv1"]
     tensor_bytes = 4 * 8 * 8 * 8 * ITEM_BYTES
     # forward, each rank cuts out its samples; only their gradients would have to be gathered
@@ -264,7 +265,7 @@ def shared_twice() -> LayerGraph:
 
 def test_a_shared_weight_is_summed_where_it_is_first_read() -> None:
     graph = shared_twice()
-    model = CostModel(graph, PAIR)
+    model = AnalyticModel(graph, PAIR)
     first, second = (model.layer_cost(graph[name], (Dim.N,)) for name in ("linear0", "linear1"))
     assert first.sync_bytes == 2 * (64 + 8) * ITEM_BYTES
     assert second.sync_bytes == 2 * 8 * ITEM_BYTES
@@ -275,7 +276,7 @@ def test_a_shared_weight_is_summed_where_it_is_first_read() -> None:
 def test_narrow_items_move_fewer_bytes_and_weights_as_many() -> None:
     graph = residual_net()
     cluster = replace(PAIR, device=replace(DEVICE, reduced_flops_per_s={"bf16": 1e13}))
-    wide, narrow = (CostModel(graph, cluster, Training(dtype=dtype)) for dtype in ("fp32", "bf16"))
+    wide, narrow = (AnalyticModel(graph, cluster, Training(dtype=dtype)) for dtype in ("fp32", "bf16"))
     conv, norm = graph["conv1"], graph["norm0"]
     one, half = (model.edge_cost(conv, 0, (Dim.F,), (Dim.F,)) for model in (wide, narrow))
     assert half.transfer_bytes * 2 == one.transfer_bytes
@@ -302,7 +303,7 @@ def test_layers_that_differ_in_what_they_cost_or_allow_are_not_alike() -> None:
         "conv4": replace(fifth, buffers=(replace(fifth.weights[1], name="scale", trained=False),)),
     }
     layers = tuple(changed.get(layer.name, layer) for layer in graph)
-    model = CostModel(LayerGraph(name="lookalikes", layers=layers), PAIR)
+    model = AnalyticModel(LayerGraph(name="lookalikes", layers=layers), PAIR)
     convs = [key for key, layer in zip(model.alike, model.graph, strict=True) if layer.kind is Kind.CONV]
     assert len(set(convs[:5])) == 5
     assert convs[5] == convs[1]

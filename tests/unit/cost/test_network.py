@@ -74,3 +74,9 @@ def test_the_lines_of_every_set_of_axes_are_found_by_their_mask() -> None:
         ):
             assert (lines.latency_s[mask], lines.s_per_byte[mask]) == (line.latency_s, line.s_per_byte)
         assert network.all_to_all_latencies[mask] == network.all_to_all_latency_s(axes)
+
+
+def test_a_network_is_equal_to_itself_alone_as_its_hash_says() -> None:
+    one, other = Network(machine(2)), Network(machine(2))
+    assert one == one
+    assert (one == other) == (hash(one) == hash(other)) == False  # noqa: E712

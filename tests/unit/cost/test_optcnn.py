@@ -2,15 +2,18 @@
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
-from slicewise.cost.optcnn import OptCnnModel
+from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.cost.registry import model_named
 from slicewise.errors import UnknownName
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
+from slicewise.simulate import predicting
 from tests.builders import Net, machine, residual_net
+from tests.pricing import cost_of
 
 N, F, H = Dim.N, Dim.F, Dim.H
 NODES = machine(2, 2)  # 1 GB/s between the two nodes, 2 GB/s inside
@@ -28,15 +31,32 @@ TENSOR_BYTES = 4 * (4 * 8 * 8 * 8)
 
 
 def test_models_are_found_by_name() -> None:
-    assert model_named("analytic") is CostModel
+    assert model_named("analytic") is AnalyticModel
     assert model_named("optcnn") is OptCnnModel
     with pytest.raises(UnknownName, match="unknown cost model 'guess'; choose from analytic, optcnn"):
         model_named("guess")
 
 
+@pytest.mark.parametrize("model", [CostModel, PaperModel])
+def test_a_model_that_others_are_made_from_is_not_made_itself(model: type[CostModel]) -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        model(convs(), NODES)
+
+
+def test_what_knows_no_overlap_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("simulated")
+
+    monkeypatch.setattr(predicting, "simulate_step", never)
+    whole: dict[str, Slicing] = {layer.name: (None, None) for layer in convs()}
+    assert predicting.predicted_step(OptCnnModel(convs(), NODES), whole).iteration_s > 0
+    with pytest.raises(AssertionError, match="simulated"):
+        predicting.predicted_step(AnalyticModel(convs(), NODES), whole)
+
+
 def test_compute_is_the_analytic_models_and_there_is_no_update_halo_or_statistics() -> None:
     graph = residual_net()
-    ours, theirs = CostModel(graph, NODES), OptCnnModel(graph, NODES)
+    ours, theirs = AnalyticModel(graph, NODES), OptCnnModel(graph, NODES)
     for layer in graph:
         for slicing in ((N, N), (N, None), (N, H)):
             mine, other = ours.layer_cost(layer, slicing), theirs.layer_cost(layer, slicing)
@@ -119,7 +139,7 @@ def test_nothing_goes_back_to_the_input() -> None:
 def test_on_one_device_there_is_nothing_but_compute() -> None:
     graph = convs()
     model = OptCnnModel(graph, machine(1))
-    total = sum(model.plan_costs({layer.name: () for layer in graph}).values(), Cost())
+    total = cost_of(model, {layer.name: () for layer in graph})
     assert total.total_s == total.compute_s > 0
     assert total.bytes_moved == 0
 

@@ -3,30 +3,30 @@ from math import prod
 import pytest
 
 from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import Training
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.partition.stages import Cuts
-from slicewise.planning import predicted as sliced_predicted
 from slicewise.simulate.pipeline import predicted_pipeline
+from slicewise.simulate.predicting import predicted_step
 from tests.builders import machine, small_cnn
 
 
 def pipeline(
     graph: LayerGraph, cluster: Cluster, micro_batches: int, training: Training | None = None
 ) -> PipelineModel:
-    model = CostModel(graph, cluster, training or Training())
+    model = AnalyticModel(graph, cluster, training or Training())
     return PipelineModel(model, Cuts(graph), micro_batches)
 
 
 def test_the_keys_are_those_of_every_plan() -> None:
     graph, cluster = small_cnn(8), machine(2)
     given = predicted_pipeline(pipeline(graph, cluster, 2), [1], "gpipe")
-    model = CostModel(graph, cluster)
-    assert set(sliced_predicted(model, {layer.name: (None,) for layer in graph})) <= set(given)
+    model = AnalyticModel(graph, cluster)
+    assert set(predicted_step(model, {layer.name: (None,) for layer in graph})) <= set(given)
     assert (given["halo_s"], given["reduce_s"], given["sync_s"], given["exposed_sync_s"]) == (0, 0, 0, 0)
 
 
@@ -42,7 +42,7 @@ def test_each_cut_carries_its_tensor_there_and_the_gradient_back(dtype: str, ite
 def test_stages_together_compute_the_whole_network() -> None:
     graph, cluster = small_cnn(8), machine(2)
     stages = pipeline(graph, cluster, 1).stage_costs([2])
-    model = CostModel(graph, cluster)
+    model = AnalyticModel(graph, cluster)
     whole = sum((model.layer_cost(layer, (None,)) for layer in graph), Cost())
     assert sum(stage.forward_s for stage in stages) == pytest.approx(whole.forward_s)
     assert sum(stage.backward_s for stage in stages) == pytest.approx(whole.backward_s)

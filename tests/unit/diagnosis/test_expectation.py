@@ -11,10 +11,10 @@ def test_terms_and_range_are_those_of_the_prediction() -> None:
     graph, cluster = small_cnn(batch=8), machine(2)
     plan = baseline_plan(graph, cluster, "data", batch=8)
     projected = expectation_of(plan, graph, cluster)
-    assert projected.iteration_s == plan.predicted["iteration_s"]
+    assert projected.step.iteration_s == plan.predicted["iteration_s"]
     assert projected.terms["sync"] == plan.predicted["exposed_sync_s"]
-    assert projected.low_s < projected.iteration_s < projected.high_s
-    assert (projected.low_s, projected.high_s) == (plan.predicted["low_s"], plan.predicted["high_s"])
+    assert projected.step.low_s < projected.step.iteration_s < projected.step.high_s
+    assert (projected.step.low_s, projected.step.high_s) == (plan.predicted["low_s"], plan.predicted["high_s"])
 
 
 def test_ranks_that_slice_evenly_have_equal_shares() -> None:
@@ -34,4 +34,4 @@ def test_a_pipelines_ranks_wait_unseen() -> None:
     plan = pipeline_plan(graph, cluster, batch=8)
     projected = expectation_of(plan, graph, cluster)
     assert projected.waits_inside
-    assert projected.iteration_s == plan.predicted["iteration_s"]
+    assert projected.step.iteration_s == plan.predicted["iteration_s"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.errors import RequestError
 from slicewise.explaining.decisions import explain, explain_slicings
@@ -15,7 +16,7 @@ from tests.builders import machine, small_cnn
 
 @pytest.fixture
 def model() -> CostModel:
-    return CostModel(small_cnn(batch=4), machine(2))
+    return AnalyticModel(small_cnn(batch=4), machine(2))
 
 
 def test_data_parallelism_saves_nothing_against_itself(model: CostModel) -> None:
@@ -42,7 +43,7 @@ def test_every_layer_has_a_row_of_its_own_when_asked(model: CostModel) -> None:
 
 
 def test_without_enough_samples_the_best_other_strategy_is_the_reference() -> None:
-    model = CostModel(small_cnn(batch=1), machine(2))
+    model = AnalyticModel(small_cnn(batch=1), machine(2))
     found, _ = baseline_slicings(model)
     explanation = explain_slicings(model, found["spatial"])
     assert explanation.reference in found

@@ -1,6 +1,7 @@
 """Exported programs are models like any other, if their batch may change."""
 
 import io
+import logging
 import os
 import zipfile
 from pathlib import Path
@@ -69,8 +70,14 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"net.pt2: no such file"):
         load_graph(str(path), trust=True)
     path.write_text("not a program")
+    told: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = told.append  # type: ignore[method-assign,assignment]
+    logging.getLogger("torch.export").addHandler(handler)
     with pytest.raises(GraphError, match=r"net.pt2: not an exported program"):
         load_graph(str(path), trust=True)
+    logging.getLogger("torch.export").removeHandler(handler)
+    assert not told  # one line, and no traceback of torch's
 
 
 def test_a_program_is_only_opened_where_it_is_trusted(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
@@ -22,25 +22,25 @@ from tests.builders import Net, machine, residual_net, small_cnn
 
 def test_data_parallelism_slices_every_layer_by_sample() -> None:
     graph = small_cnn(batch=4)
-    assert set(data(CostModel(graph, machine(2, 2))).values()) == {(Dim.N, Dim.N)}
+    assert set(data(AnalyticModel(graph, machine(2, 2))).values()) == {(Dim.N, Dim.N)}
 
 
 def test_data_parallelism_needs_a_sample_for_every_device() -> None:
     with pytest.raises(InfeasibleError, match="2 samples do not reach 4 devices"):
-        data(CostModel(small_cnn(batch=2), machine(2, 2)))
+        data(AnalyticModel(small_cnn(batch=2), machine(2, 2)))
 
 
 def test_filter_parallelism_uses_as_many_inner_axes_as_filters_allow() -> None:
     net = Net()
     net.output(net.conv(net.conv(net.input(4, 3, 8, 8), 8), 3))
-    chosen = filter_(CostModel(net.graph, machine(2, 2)))
+    chosen = filter_(AnalyticModel(net.graph, machine(2, 2)))
     assert chosen["conv0"] == (Dim.F, Dim.F)
     assert chosen["conv1"] == (None, Dim.F)
     assert chosen["input0"] == chosen["output0"] == (Dim.N, Dim.N)
 
 
 def test_one_weird_trick_changes_at_the_first_linear_layer() -> None:
-    chosen = owt(CostModel(small_cnn(batch=4), machine(2)))
+    chosen = owt(AnalyticModel(small_cnn(batch=4), machine(2)))
     assert chosen["conv0"] == chosen["flatten0"] == (Dim.N,)
     assert chosen["linear0"] == (Dim.F,)
 
@@ -49,13 +49,13 @@ def test_one_weird_trick_needs_a_linear_layer_and_enough_samples() -> None:
     net = Net()
     net.output(net.conv(net.input(4, 3, 8, 8), 8))
     with pytest.raises(InfeasibleError, match="the network has no linear layer"):
-        owt(CostModel(net.graph, machine(2)))
+        owt(AnalyticModel(net.graph, machine(2)))
     with pytest.raises(InfeasibleError, match="1 samples do not reach 2 devices"):
-        owt(CostModel(small_cnn(batch=1), machine(2)))
+        owt(AnalyticModel(small_cnn(batch=1), machine(2)))
 
 
 def test_spatial_parallelism_cuts_space_and_what_has_none_by_sample() -> None:
-    chosen = spatial(CostModel(small_cnn(batch=4), machine(2)))
+    chosen = spatial(AnalyticModel(small_cnn(batch=4), machine(2)))
     assert chosen["conv0"] in [(Dim.H,), (Dim.W,)]
     assert chosen["linear0"] == (Dim.N,)
 
@@ -64,24 +64,24 @@ def test_spatial_parallelism_needs_space() -> None:
     net = Net()
     net.output(net.linear(net.input(4, 8), 4))
     with pytest.raises(InfeasibleError, match="no layer has space to slice over these devices"):
-        spatial(CostModel(net.graph, machine(2)))
+        spatial(AnalyticModel(net.graph, machine(2)))
 
 
 def test_a_volume_is_cut_into_cubes_from_layer_to_output() -> None:
     net = Net()
     net.output(net.conv(net.input(1, 4, 32, 32, 32), 4))
-    chosen = spatial(CostModel(net.graph, machine(8)))
+    chosen = spatial(AnalyticModel(net.graph, machine(8)))
     assert chosen["conv0"] == chosen["output0"] == (Dim.D, Dim.H, Dim.W)
 
 
 def test_baselines_that_do_not_exist_for_a_network_say_why() -> None:
-    found, reasons = baseline_slicings(CostModel(small_cnn(batch=1), machine(2)))
+    found, reasons = baseline_slicings(AnalyticModel(small_cnn(batch=1), machine(2)))
     assert set(found) | set(reasons) == set(COMPARED)
     assert reasons["data"] == "1 samples do not reach 2 devices"
 
 
 def test_channel_parallelism_sums_over_input_channels_and_hands_them_on_sliced() -> None:
-    chosen = channel(CostModel(small_cnn(batch=4), machine(2, 2)))
+    chosen = channel(AnalyticModel(small_cnn(batch=4), machine(2, 2)))
     assert chosen["conv0"] == (None, Dim.C)  # 3 channels do not reach 4 devices
     assert chosen["elementwise0"] == chosen["pool0"] == chosen["flatten0"] == (Dim.F, Dim.F)
     assert chosen["linear0"] == (Dim.C, Dim.C)
@@ -91,19 +91,19 @@ def test_channel_parallelism_needs_input_channels() -> None:
     net = Net()
     net.output(net.relu(net.input(4, 3, 8, 8)))
     with pytest.raises(InfeasibleError, match="no layer has input channels to slice"):
-        channel(CostModel(net.graph, machine(2)))
+        channel(AnalyticModel(net.graph, machine(2)))
 
 
 def test_a_fork_promises_no_partial_gradients_where_its_readers_slice_channels() -> None:
-    chosen = channel(CostModel(residual_net(), machine(2)))
+    chosen = channel(AnalyticModel(residual_net(), machine(2)))
     assert chosen["fork0"] == (Dim.F,)
     assert chosen["conv1"] == (Dim.C,)
 
 
 def test_hybrids_slice_samples_outside_and_filters_or_space_inside() -> None:
-    filters = data_filter(CostModel(small_cnn(batch=4), machine(2, 2)))
+    filters = data_filter(AnalyticModel(small_cnn(batch=4), machine(2, 2)))
     assert filters["conv0"] == filters["linear0"] == (Dim.N, Dim.F)
-    space = data_spatial(CostModel(small_cnn(batch=4), machine(2, 2)))
+    space = data_spatial(AnalyticModel(small_cnn(batch=4), machine(2, 2)))
     assert space["conv0"] in [(Dim.N, Dim.H), (Dim.N, Dim.W)]
     assert space["linear0"] == (Dim.N, Dim.N)
 
@@ -111,7 +111,7 @@ def test_hybrids_slice_samples_outside_and_filters_or_space_inside() -> None:
 def test_a_volume_is_cut_along_all_its_dims_within_each_group_of_samples() -> None:
     net = Net()
     net.output(net.conv(net.input(2, 4, 32, 32, 32), 4))
-    assert data_spatial(CostModel(net.graph, machine(2, 8)))["conv0"] == (Dim.N, Dim.D, Dim.H, Dim.W)
+    assert data_spatial(AnalyticModel(net.graph, machine(2, 8)))["conv0"] == (Dim.N, Dim.D, Dim.H, Dim.W)
 
 
 @pytest.mark.parametrize(("rows", "filters", "outer"), [(64, 8, 2), (1, 4096, 1)])
@@ -119,7 +119,7 @@ def test_a_hybrid_keeps_the_cheapest_split(rows: int, filters: int, outer: int) 
     """Large tensors and few weights: samples over most devices. The other way round: filters."""
     net = Net()
     net.output(net.conv(net.conv(net.input(8, 64, rows, rows), filters), filters))
-    model = CostModel(net.graph, machine(2, 2, 2))
+    model = AnalyticModel(net.graph, machine(2, 2, 2))
     samples = (Dim.N,) * 3
     cost_s = {}
     for split in (1, 2):
@@ -132,9 +132,9 @@ def test_a_hybrid_keeps_the_cheapest_split(rows: int, filters: int, outer: int) 
 
 def test_a_hybrid_needs_devices_for_both_and_samples_for_the_outer_ones() -> None:
     with pytest.raises(InfeasibleError, match="2 devices are no p1 x p2 with both above 1"):
-        data_filter(CostModel(small_cnn(batch=4), machine(2)))
+        data_filter(AnalyticModel(small_cnn(batch=4), machine(2)))
     with pytest.raises(InfeasibleError, match="1 samples do not reach 2 groups of devices"):
-        data_spatial(CostModel(small_cnn(batch=1), machine(2, 2)))
+        data_spatial(AnalyticModel(small_cnn(batch=1), machine(2, 2)))
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -142,7 +142,7 @@ def test_a_hybrid_needs_devices_for_both_and_samples_for_the_outer_ones() -> Non
 def test_every_baseline_is_a_legal_plan_that_keeps_the_contract(name: str, graph: LayerGraph) -> None:
     mesh = machine(2, 2).mesh
     try:
-        chosen = BASELINES[name](CostModel(graph, machine(2, 2)))
+        chosen = BASELINES[name](AnalyticModel(graph, machine(2, 2)))
     except InfeasibleError:
         assert name == "owt"  # no linear layer
         return

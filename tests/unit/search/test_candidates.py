@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
@@ -16,6 +15,7 @@ from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine, residual_net
+from tests.pricing import cost_of
 
 
 def tied_net(rows: int = 11, columns: int = 12, *, pooled: int = 2) -> LayerGraph:
@@ -29,7 +29,7 @@ def tied_net(rows: int = 11, columns: int = 12, *, pooled: int = 2) -> LayerGrap
 
 
 def test_choices_are_the_legal_slicings_and_those_of_known_plans() -> None:
-    model = CostModel(residual_net(), machine(2, 2))
+    model = AnalyticModel(residual_net(), machine(2, 2))
     narrow = Space(dims_per_layer=1, dims_per_tier=1)
     known: dict[str, Slicing] = {layer.name: (Dim.N, Dim.N) for layer in model.graph}
     known["conv1"] = (Dim.N, Dim.H)
@@ -44,7 +44,7 @@ def test_choices_are_the_legal_slicings_and_those_of_known_plans() -> None:
 
 
 def test_what_is_kept_of_the_choices_keeps_its_cost() -> None:
-    pool = candidates(CostModel(residual_net(), machine(2, 2)), Space(), {}, Pins())
+    pool = candidates(AnalyticModel(residual_net(), machine(2, 2)), Space(), {}, Pins())
     kept = [np.arange(0, len(choices), 2) for choices in pool.choices]
     fewer = pool.rows_kept(kept)
     for number, keep in enumerate(kept):
@@ -53,10 +53,10 @@ def test_what_is_kept_of_the_choices_keeps_its_cost() -> None:
 
 
 def test_the_memory_of_a_choice_is_that_of_its_plan() -> None:
-    model = CostModel(residual_net(), machine(2, 2))
+    model = AnalyticModel(residual_net(), machine(2, 2))
     pool = candidates(model, Space(), {}, Pins())
     choice = [len(choices) // 2 for choices in pool.choices]
-    total = sum(model.plan_costs(pool.slicings(choice)).values(), Cost())
+    total = cost_of(model, pool.slicings(choice))
     assert pool.memory(choice) == (total.memory_bytes, total.peak_memory_bytes)
 
 
@@ -67,7 +67,7 @@ def test_layers_that_share_weights_are_sliced_alike(
     sizes: tuple[int, ...], extents: tuple[int, int], objective: str
 ) -> None:
     """In plans and in baselines."""
-    model = CostModel(tied_net(*extents), machine(*sizes))
+    model = AnalyticModel(tied_net(*extents), machine(*sizes))
     known, _ = baseline_slicings(model)
     chosen, certificate = best_slicings(model, Space(), known, objective=objective)
     for slicings in (chosen, *known.values()):
@@ -79,7 +79,7 @@ def test_layers_that_share_weights_are_sliced_alike(
 
 def test_the_fastest_plan_of_tied_layers_is_the_fastest_of_those_that_slice_them_alike() -> None:
     """Left alone, the large one would be cut and the small one not."""
-    model = CostModel(tied_net(32, 32, pooled=8), machine(2, 2))
+    model = AnalyticModel(tied_net(32, 32, pooled=8), machine(2, 2))
     pool = candidates(model, Space(), {}, Pins())
     first, second = model.graph.ties[0]
     problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(model, pool.choices))
@@ -96,7 +96,7 @@ def test_the_fastest_plan_of_tied_layers_is_the_fastest_of_those_that_slice_them
 
 def test_tied_layers_choose_among_what_all_of_them_can_be() -> None:
     """4 rows can be cut in four, the second's 2 cannot."""
-    model = CostModel(tied_net(4, 14), machine(4))
+    model = AnalyticModel(tied_net(4, 14), machine(4))
     pool = candidates(model, Space(), {}, Pins())
     first, second = model.graph.ties[0]
     assert pool.choices[first] is pool.choices[second]

@@ -5,21 +5,21 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, MemoryLimitError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Floats
 from slicewise.partition.legal import Space
 from slicewise.planning import pareto, plan
-from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.candidates import Candidates
 from slicewise.search.memory import smallest_peak
 from slicewise.search.optimum import fastest
-from slicewise.search.pins import Pins
 from slicewise.search.priced import frontier, smallest
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.solver import Effort, Settings
 from tests.builders import Net, machine
+from tests.pricing import pool_of
 from tests.property.enumeration import every_plan
 
 NARROW = Space(dims_per_layer=1, dims_per_tier=1)
@@ -41,10 +41,6 @@ def wide_net(batch: int = 3) -> LayerGraph:
     return net.graph
 
 
-def pool_of(graph: LayerGraph, *sizes: int, space: Space = NARROW) -> Candidates:
-    return candidates(CostModel(graph, machine(*sizes)), space, {}, Pins())
-
-
 def seconds_and_peaks(pool: Candidates) -> tuple[Floats, Floats]:
     """Of every plan."""
     problem = Problem(vectors=tuple(pool.vectors), matrices=edge_tables(pool.model, pool.choices))
@@ -56,7 +52,10 @@ def seconds_and_peaks(pool: Candidates) -> tuple[Floats, Floats]:
     return every_plan(problem), every_plan(kept) + needed
 
 
-POOLS = [pool_of(heavy_net(), 2, 2), pool_of(wide_net(), 2), pool_of(wide_net(), 3), pool_of(heavy_net(), 4)]
+POOLS = [
+    pool_of(AnalyticModel(net, machine(*sizes)), NARROW)
+    for net, *sizes in ((heavy_net(), 2, 2), (wide_net(), 2), (wide_net(), 3), (heavy_net(), 4))
+]
 any_pool = pytest.mark.parametrize("pool", POOLS, ids=["heavy 2x2", "wide 2", "wide 3", "heavy 4"])
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
@@ -8,6 +8,7 @@ from slicewise.search.baselines import baseline_slicings
 from slicewise.search.optimum import best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import Net, machine, residual_net, small_cnn
+from tests.pricing import cost_of
 
 
 def volume() -> LayerGraph:
@@ -19,22 +20,18 @@ def volume() -> LayerGraph:
     return net.graph
 
 
-def total_s(model: CostModel, slicings: dict[str, tuple[Dim | None, ...]]) -> float:
-    return sum(cost.total_s for cost in model.plan_costs(slicings).values())
-
-
 def test_a_baseline_outside_the_space_widens_it() -> None:
     """Cubes cut three dims in one tier; the default space allows two, and would be left with dearer slabs."""
-    model = CostModel(volume(), machine(8))
+    model = AnalyticModel(volume(), machine(8))
     known, _ = baseline_slicings(model)
     narrow, _ = best_slicings(model, Space(), {})
     best, certificate = best_slicings(model, Space(), known)
-    assert total_s(model, best) <= total_s(model, known["spatial"]) < total_s(model, narrow)
+    assert cost_of(model, best).total_s <= cost_of(model, known["spatial"]).total_s < cost_of(model, narrow).total_s
     assert certificate.space == f"{Space()}; and the slicings of filter, spatial"
 
 
 def test_the_certificate_says_what_was_searched() -> None:
-    model = CostModel(small_cnn(), machine(2))
+    model = AnalyticModel(small_cnn(), machine(2))
     _, certificate = best_slicings(model, Space(), {})
     assert certificate.objective == "additive_s"
     assert certificate.space == str(Space())
@@ -50,10 +47,10 @@ def test_the_certificate_says_what_was_searched() -> None:
 
 def test_both_searches_agree() -> None:
     for graph in (small_cnn(), residual_net()):
-        model = CostModel(graph, machine(2))
+        model = AnalyticModel(graph, machine(2))
         known, _ = baseline_slicings(model)
         costs = [
-            total_s(model, best_slicings(model, Space(), known, settings=Settings(search=search))[0])
+            cost_of(model, best_slicings(model, Space(), known, settings=Settings(search=search))[0]).total_s
             for search in ("elimination", "exhaustive")
         ]
         assert costs[0] == pytest.approx(costs[1], rel=1e-12)
@@ -64,14 +61,14 @@ def test_filters_and_channels_pair_up_where_weights_are_heavy() -> None:
     net = Net()
     hidden = net.relu(net.linear(net.input(2, 4096), 4096))
     net.output(net.linear(hidden, 4096))
-    model = CostModel(net.graph, machine(2))
+    model = AnalyticModel(net.graph, machine(2))
     best, _ = best_slicings(model, Space(), {})
     assert (best["linear0"], best["elementwise0"], best["linear1"]) == ((Dim.F,), (Dim.F,), (Dim.C,))
     assert model.plan_costs(best)["elementwise0"].transfer_s == 0
 
 
 def test_one_device_slices_nothing() -> None:
-    model = CostModel(small_cnn(), machine(1))
+    model = AnalyticModel(small_cnn(), machine(1))
     best, _ = best_slicings(model, Space(), baseline_slicings(model)[0])
     assert set(best.values()) == {()}
     assert all(cost.communication_s == 0 for cost in model.plan_costs(best).values())

@@ -1,6 +1,6 @@
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Trait
@@ -19,7 +19,7 @@ CLUSTER = machine(2, 2)
 
 
 def pinned(graph: LayerGraph, *, fix: tuple[str, ...] = (), forbid: tuple[str, ...] = ()) -> dict[str, Slicing]:
-    model = CostModel(graph, CLUSTER)
+    model = AnalyticModel(graph, CLUSTER)
     return best_slicings(model, Space(), baseline_slicings(model)[0], pins=Pins.parse(fix, forbid))[0]
 
 
@@ -70,7 +70,7 @@ def test_a_forbidden_dim_is_not_sliced_and_a_forbidden_degree_not_reached() -> N
 
 
 def test_whole_fixes_and_forbids_what_slices_nothing() -> None:
-    model = CostModel(small_cnn(8), CLUSTER)
+    model = AnalyticModel(small_cnn(8), CLUSTER)
     conv = model.graph.index["conv0"]
     fixed = candidates(model, Space(), {}, Pins.parse(["conv0=whole"])).choices[conv]
     forbidden = candidates(model, Space(), {}, Pins.parse([], ["conv0=whole"])).choices[conv]

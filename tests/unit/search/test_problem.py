@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Choices
 from slicewise.partition.legal import Space
-from slicewise.search.candidates import Candidates, candidates
-from slicewise.search.pins import Pins
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine
+from tests.pricing import pool_of
 
 
 def lookalikes() -> LayerGraph:
@@ -25,16 +24,12 @@ def lookalikes() -> LayerGraph:
     return net.graph
 
 
-def pool_of(model: CostModel, space: Space = Space()) -> Candidates:  # noqa: B008 (frozen)
-    return candidates(model, space, {}, Pins())
-
-
 def listed(choices: Choices) -> list[tuple[Dim | None, ...]]:
     return [choices[row] for row in range(len(choices))]
 
 
 def test_every_layers_table_is_its_own_cost() -> None:
-    model = CostModel(lookalikes(), machine(2, 2))
+    model = AnalyticModel(lookalikes(), machine(2, 2))
     pool = pool_of(model)
     for layer, choices, vector in zip(model.graph, pool.choices, pool.vectors, strict=True):
         expected = [model.layer_cost(layer, slicing).total_s for slicing in listed(choices)]
@@ -42,7 +37,7 @@ def test_every_layers_table_is_its_own_cost() -> None:
 
 
 def test_every_edges_table_is_its_own_cost() -> None:
-    model = CostModel(lookalikes(), machine(4))
+    model = AnalyticModel(lookalikes(), machine(4))
     pool = pool_of(model, Space(dims_per_layer=1, dims_per_tier=1))
     for (producer, consumer), matrix in edge_tables(model, pool.choices).items():
         layer = model.graph.layers[consumer]
@@ -58,7 +53,7 @@ def test_every_edges_table_is_its_own_cost() -> None:
 )
 def test_equal_layers_get_their_own_rows_of_one_table(first: list[int], second: list[int]) -> None:
     """Whichever choices they have left, and in whatever order."""
-    model = CostModel(lookalikes(), machine(4))
+    model = AnalyticModel(lookalikes(), machine(4))
     pool = pool_of(model)
     full = edge_tables(model, pool.choices)
     index = model.graph.index
@@ -71,7 +66,7 @@ def test_equal_layers_get_their_own_rows_of_one_table(first: list[int], second: 
 
 
 def test_equal_layers_are_costed_once() -> None:
-    model = CostModel(lookalikes(), machine(2))
+    model = AnalyticModel(lookalikes(), machine(2))
     seconds = dict(zip((layer.name for layer in model.graph), pool_of(model).seconds, strict=True))
     assert seconds["conv1"] is seconds["conv2"]
     assert seconds["conv0"] is not seconds["conv1"]  # it returns no gradient to its input
@@ -82,7 +77,7 @@ def test_a_tensor_read_twice_by_one_layer_moves_twice() -> None:
     net = Net()
     fork = net.fork(net.conv(net.input(4, 3, 8, 8), 8))
     net.output(net.add(fork, fork))
-    model = CostModel(net.graph, machine(2))
+    model = AnalyticModel(net.graph, machine(2))
     pool = pool_of(model)
     pair = (net.graph.index["fork0"], net.graph.index["elementwise0"])
     before, after = pool.choices[pair[0]].find((Dim.N,)), pool.choices[pair[1]].find((Dim.F,))

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
 from slicewise.search import solver
@@ -15,6 +15,7 @@ from slicewise.search.certificate import Certificate
 from slicewise.search.optimum import best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import dense_net, machine, residual_net, small_cnn
+from tests.pricing import cost_of
 
 NOW = Settings(time_limit_s=0)
 GRAPHS = [small_cnn(8), residual_net(8), dense_net()]
@@ -22,13 +23,9 @@ any_graph = pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.nam
 any_machine = pytest.mark.parametrize("sizes", [(4,), (2, 2), (2, 3)])
 
 
-def total_s(model: CostModel, slicings: dict[str, Slicing]) -> float:
-    return sum(cost.total_s for cost in model.plan_costs(slicings).values())
-
-
 def searched(model: CostModel, settings: Settings = Settings()) -> tuple[float, Certificate]:  # noqa: B008 (frozen)
     best, certificate = best_slicings(model, Space(), baseline_slicings(model)[0], settings=settings)
-    return total_s(model, best), certificate
+    return cost_of(model, best).total_s, certificate
 
 
 def check_gap(cost_s: float, certificate: Certificate, optimum_s: float) -> None:
@@ -39,7 +36,7 @@ def check_gap(cost_s: float, certificate: Certificate, optimum_s: float) -> None
 
 
 def test_the_dense_network_is_wider_than_the_papers_rules_can_take() -> None:
-    _, certificate = searched(CostModel(dense_net(), machine(2)))
+    _, certificate = searched(AnalyticModel(dense_net(), machine(2)))
     assert certificate.remaining_nodes > 2
     assert certificate.method == "elimination"
 
@@ -49,7 +46,7 @@ def test_the_dense_network_is_wider_than_the_papers_rules_can_take() -> None:
 def test_branch_and_bound_finds_what_elimination_finds(
     graph: LayerGraph, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CostModel(graph, machine(*sizes))
+    model = AnalyticModel(graph, machine(*sizes))
     eliminated_s, _ = searched(model)
     monkeypatch.setattr(solver, "_AFFORDABLE", -1)
     monkeypatch.setattr(solver, "_LIMIT", -1)
@@ -62,13 +59,13 @@ def test_branch_and_bound_finds_what_elimination_finds(
 @any_graph
 @any_machine
 def test_at_a_deadline_the_gap_is_true_and_no_baseline_is_cheaper(graph: LayerGraph, sizes: tuple[int, ...]) -> None:
-    model = CostModel(graph, machine(*sizes))
+    model = AnalyticModel(graph, machine(*sizes))
     optimum_s, _ = searched(model)
     cost_s, certificate = searched(model, NOW)
     check_gap(cost_s, certificate, optimum_s)
     assert certificate.method == "branch and bound"
     for slicings in baseline_slicings(model)[0].values():
-        assert cost_s <= total_s(model, slicings) * (1 + 1e-9)
+        assert cost_s <= cost_of(model, slicings).total_s * (1 + 1e-9)
 
 
 def test_what_a_deadline_left_open_is_said() -> None:
@@ -82,7 +79,7 @@ def test_what_a_deadline_left_open_is_said() -> None:
 
 @any_graph
 def test_a_deadline_during_refinement_leaves_a_true_gap(graph: LayerGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = CostModel(graph, machine(2, 3))
+    model = AnalyticModel(graph, machine(2, 3))
     optimum_s, _ = searched(model)
     monkeypatch.setattr(solver, "_QUICK_PAIRS", 0)
     monkeypatch.setattr(solver, "_PROMISING", 1)
@@ -98,7 +95,7 @@ def test_a_deadline_during_refinement_leaves_a_true_gap(graph: LayerGraph, monke
 def test_a_plan_that_is_close_enough_ends_refinement(
     graph: LayerGraph, gap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CostModel(graph, machine(2, 3))
+    model = AnalyticModel(graph, machine(2, 3))
     optimum_s, _ = searched(model)
     monkeypatch.setattr(solver, "_QUICK_PAIRS", 0)
     monkeypatch.setattr(solver, "_PROMISING", 1)
@@ -111,7 +108,7 @@ def test_a_plan_that_is_close_enough_ends_refinement(
 
 def test_all_searches_of_a_request_share_one_deadline() -> None:
     """A memory limit takes a search per price; each is over at once."""
-    model = CostModel(dense_net(), machine(2, 2))
+    model = AnalyticModel(dense_net(), machine(2, 2))
     known, _ = baseline_slicings(model)
     late = Settings(time_limit_s=10, started_s=time.perf_counter() - 11)
     assert late.deadline_s < time.perf_counter()
@@ -123,7 +120,7 @@ def test_all_searches_of_a_request_share_one_deadline() -> None:
 
 def test_the_search_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    model = CostModel(residual_net(8), machine(2, 2))
+    model = AnalyticModel(residual_net(8), machine(2, 2))
     searched(model, Settings(progress=told.append))
     assert told[0].startswith("pricing the layout changes between ")
     assert told[1].startswith("pass 1: ")
@@ -137,7 +134,7 @@ def test_the_search_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_certificate_accounts_for_the_time() -> None:
     start = time.perf_counter()
-    _, certificate = searched(CostModel(residual_net(8), machine(2, 2)))
+    _, certificate = searched(AnalyticModel(residual_net(8), machine(2, 2)))
     assert certificate.tables_s > 0
     assert certificate.search_s > 0
     assert certificate.tables_s + certificate.search_s <= time.perf_counter() - start

@@ -2,13 +2,14 @@ from dataclasses import replace
 
 import pytest
 
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
-from slicewise.cost.model import CostModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.simulate.step import StepTimeline, simulate_step
 from tests.builders import Net, machine
+from tests.pricing import cost_of
 
 
 def two_convs() -> LayerGraph:
@@ -19,9 +20,9 @@ def two_convs() -> LayerGraph:
 
 def simulated(dim: Dim | None, overlap: float = 1.0) -> tuple[StepTimeline, Cost]:
     graph = two_convs()
-    model = CostModel(graph, machine(2, overlap=overlap))
+    model = AnalyticModel(graph, machine(2, overlap=overlap))
     slicings: dict[str, Slicing] = {layer.name: (dim,) for layer in graph}
-    return simulate_step(model, slicings), sum(model.plan_costs(slicings).values(), Cost())
+    return simulate_step(model, slicings), cost_of(model, slicings)
 
 
 def test_forward_runs_in_order_and_backward_in_reverse() -> None:
@@ -52,7 +53,7 @@ def test_a_full_bucket_hides_behind_the_rest_of_backward() -> None:
     net.output(net.linear(net.flatten(net.pool(features)), 2000))  # 8.2 M weights: more than one bucket holds
     slicings: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
     hidden, half, paid = (
-        simulate_step(CostModel(net.graph, machine(2, overlap=overlap)), slicings) for overlap in (1.0, 0.5, 0.0)
+        simulate_step(AnalyticModel(net.graph, machine(2, overlap=overlap)), slicings) for overlap in (1.0, 0.5, 0.0)
     )
     link = [event for event in hidden.events if event.lane == "link"]
     assert [event.name for event in link] == ["linear0.bias", "linear0.weight", "conv0.bias"]
@@ -72,7 +73,7 @@ def test_updates_come_last() -> None:
 def test_every_term_of_the_breakdown_is_on_the_devices_line() -> None:
     net = Net()
     net.output(net.norm(net.conv(net.conv(net.input(2, 3, 16, 16), 8), 8)))
-    model = CostModel(net.graph, replace(machine(2), overlap=0.0))
+    model = AnalyticModel(net.graph, replace(machine(2), overlap=0.0))
     slicings: dict[str, Slicing] = {
         "input0": (Dim.N,),
         "conv0": (Dim.H,),
@@ -80,7 +81,7 @@ def test_every_term_of_the_breakdown_is_on_the_devices_line() -> None:
         "norm0": (Dim.N,),
         "output0": (Dim.N,),
     }
-    total = sum(model.plan_costs(slicings).values(), Cost())
+    total = cost_of(model, slicings)
     timeline = simulate_step(model, slicings)
     for term in ("forward", "backward", "transfer", "halo", "reduce", "update"):
         spent_s = sum(event.stop_s - event.start_s for event in timeline.events if event.term == term)
@@ -94,9 +95,9 @@ def test_a_bucket_and_a_layout_change_on_one_tier_share_it() -> None:
     features = net.conv(net.input(8, 3, 32, 32), 16)
     net.output(net.linear(net.flatten(net.pool(features)), 2000))
     slicings: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
-    apart = simulate_step(CostModel(net.graph, machine(2)), slicings)
+    apart = simulate_step(AnalyticModel(net.graph, machine(2)), slicings)
     mixed = slicings | {"conv0": (Dim.H,), "pool0": (Dim.H,)}
-    model = CostModel(net.graph, machine(2))
+    model = AnalyticModel(net.graph, machine(2))
     timeline = simulate_step(model, mixed)
     costs = model.plan_costs(mixed)
     link = [event for event in timeline.events if event.lane == "link"]

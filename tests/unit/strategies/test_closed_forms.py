@@ -15,7 +15,7 @@ import pytest
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.tuning import Tuning
-from slicewise.cost.model import CostModel
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError
 from slicewise.graph.layer_graph import LayerGraph
@@ -48,7 +48,7 @@ def projected(strategy: str, devices: int, batch: int = 16, cluster: Cluster | N
 
 def layer_times(batch: int) -> dict[str, tuple[float, float, float]]:
     """FW, BW, WU of whole layers, from the planner's model of that very batch."""
-    model = CostModel(network().with_batch(batch), machine(1), LOCAL)
+    model = AnalyticModel(network().with_batch(batch), machine(1), LOCAL)
     whole = Choices.of([()], model.cluster.mesh)
     timed = {layer.name: model.layer_seconds(layer, whole) for layer in model.graph}
     return {

@@ -9,8 +9,8 @@ import numpy as np
 from slicewise.diagnosis.record import FileKind, Floats, Record
 from slicewise.errors import RequestError
 from slicewise.formats.words import shown
+from slicewise.terms import LAYER_TERMS, MOVING
 from slicewise.timelines.chrome_file import ChromeEvent
-from slicewise.timelines.event import MOVING
 
 KIND = FileKind(
     name="timeline of `slicewise run --trace`",
@@ -27,6 +27,7 @@ KIND = FileKind(
     ),
 )
 _STEP = re.compile(r"step ([0-9]{1,15})")
+_WAITED = [term.name for term in LAYER_TERMS if term.name in MOVING and not term.exposed]  # nothing hides them
 _Span = tuple[float, float, str, str]  # start, length, term, layer
 
 
@@ -45,7 +46,7 @@ def read(events: Sequence[ChromeEvent], name: str) -> Record:
             bounds[rank][int(numbered[1])] = (start, start + length)
         elif event.name == "wait for data":
             spans[rank].append((start, length, "data", ""))
-        elif event.name == "wait for gradients" or lane in MOVING[:-1]:
+        elif event.name == "wait for gradients" or lane in _WAITED:
             spans[rank].append((start, length, _term(event, name), str(said.get("layer", event.name))))
         elif said.get("term") == "update":
             spans[rank].append((start, length, "update", ""))

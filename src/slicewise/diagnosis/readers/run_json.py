@@ -3,12 +3,13 @@
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType, to_builtins
+from msgspec import UNSET, Meta, UnsetType, defstruct, to_builtins
 
 from slicewise.diagnosis.record import FileKind, Record
 from slicewise.errors import RequestError
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.schema import LONGEST_S, Count, Excerpt, Name, Seconds, Table
+from slicewise.terms import LAYER_TERMS
 
 READABLE = (1,)
 Signed = Annotated[float, Meta(ge=-LONGEST_S, le=LONGEST_S)]  # what is left of a step may be a little below 0
@@ -31,25 +32,24 @@ KIND = FileKind(
 )
 
 
-class StepsFields(Table):
-    """`[[seconds of each rank] of each step]`, by term."""
-
-    step: list[list[Seconds]]
-    data: list[list[Signed]] | UnsetType = UNSET
-    compute: list[list[Signed]] | UnsetType = UNSET
-    wait: list[list[Signed]] | UnsetType = UNSET
-    transfer: list[list[Signed]] | UnsetType = UNSET
-    halo: list[list[Signed]] | UnsetType = UNSET
-    reduce: list[list[Signed]] | UnsetType = UNSET
-    sync: list[list[Signed]] | UnsetType = UNSET
-    communication: list[list[Signed]] | UnsetType = UNSET
-    update: list[list[Signed]] | UnsetType = UNSET
+# `[[seconds of each rank] of each step]`, by term
+StepsFields = defstruct(
+    "StepsFields",
+    [
+        ("step", list[list[Seconds]]),
+        *(
+            (name, list[list[Signed]] | UnsetType, UNSET)
+            for name in ("data", "wait", *(term.name for term in LAYER_TERMS), "communication")
+        ),
+    ],
+    bases=(Table,),
+)
 
 
 class RunFields(Excerpt):
     """What the JSON of a run says that is used here."""
 
-    steps_s: StepsFields
+    steps_s: StepsFields  # type: ignore[valid-type]
     model: Name | UnsetType = UNSET
     devices: Count | UnsetType = UNSET
     batch: Count | UnsetType = UNSET

@@ -78,8 +78,9 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         y, batch_mean, batch_variance = shared_norm(x, weight, bias, given["eps"], statistics)
         if tracks:  # those of the first chunk, as DDP keeps them
             count = statistics.totals[0]
-            mean.lerp_(batch_mean[0], given["momentum"])
-            variance.lerp_(batch_variance[0] * (count / max(count - 1, 1)), given["momentum"])
+            unbiased = batch_variance[0] * (count / max(count - 1, 1))
+            mean.lerp_(batch_mean[0].to(mean.dtype), given["momentum"])
+            variance.lerp_(unbiased.to(variance.dtype), given["momentum"])
         return y.view(given["input"].shape)
 
     def chunk_by_chunk(given: dict[str, Any]) -> Tensor:
