@@ -20,7 +20,7 @@ from benchmarks.diagnose.faults import FAULTS
 from benchmarks.diagnose.trial import STEPS, calibrated, planned, trial
 from benchmarks.throughput.hosts import why_not
 from slicewise.cluster.cluster import load_cluster
-from slicewise.diagnosis.diagnosis import diagnose
+from slicewise.diagnosis.diagnosis import diagnosis_of
 from slicewise.diagnosis.expectation import Expectation, expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.graph.sources import load_graph
@@ -99,7 +99,7 @@ def projected(plan: Path) -> Expectation:
 
 def verdicts(run: Path, expected: Expectation) -> dict[str, list[dict[str, Any]]]:
     """By each kind of file, the costliest first."""
-    found = {kind: diagnose(read_files([run / file]), expected) for kind, file in FILES.items()}
+    found = {kind: diagnosis_of(read_files([run / file]), expected) for kind, file in FILES.items()}
     return {kind: [verdict.to_dict() for verdict in diagnosis.verdicts] for kind, diagnosis in found.items()}
 
 

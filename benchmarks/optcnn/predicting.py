@@ -15,7 +15,7 @@ from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES, Space
 from slicewise.search.baselines import BASELINES
-from slicewise.search.planner import best_slicings
+from slicewise.search.optimum import best_slicings
 from slicewise.simulate.predicting import predicted_step
 
 

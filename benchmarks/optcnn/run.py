@@ -13,8 +13,8 @@ from benchmarks.optcnn.tables import assumptions, beside, fewer_bytes, filters, 
 from slicewise.cost.breakdown import Cost
 from slicewise.plans.plan import spelled
 from slicewise.search.elimination import eliminate
+from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
-from slicewise.search.planner import best_slicings
 
 _HOURS_PER_YEAR = 24 * 365
 

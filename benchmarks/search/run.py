@@ -45,7 +45,7 @@ def case(request: dict[str, Any]) -> dict[str, Any]:
         batch=32 * cluster.devices,
         cost=request.get("cost", "analytic"),
         space=SPACES[request.get("space", "full")],
-        memory_limit_bytes=float("inf"),
+        memory_limit=float("inf"),
         gap=request.get("gap", 0.0),
     )
     total_s = time.perf_counter() - started

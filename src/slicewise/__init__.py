@@ -1,80 +1,109 @@
 """slicewise: how to slice each layer of a CNN across devices, how long a step takes and why, and the run itself.
 
 >>> import slicewise as sw
->>> graph = sw.load_graph("alexnet")
->>> plan = sw.plan(graph, "p100-4x4", batch=512)
->>> net = sw.parallelize(model, plan)      # inside torchrun, where DistributedDataParallel(model) stood
+>>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
+>>> plan.devices, plan.certificate["optimal"]
+(16, True)
+
+Inside torchrun, where DistributedDataParallel(model) stood:
+
+    net = sw.parallelize(model, plan)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from slicewise import version
-from slicewise.extras import require_torch
+from slicewise.extras import require_torch as _require_torch
+from slicewise.version import VERSION as __version__  # noqa: N811
 
-if TYPE_CHECKING:
-    from slicewise.cluster.cluster import load_cluster
+if _TYPE_CHECKING:
+    from slicewise.cluster.cluster import Cluster, load_cluster
     from slicewise.cost.training import Training
+    from slicewise.diagnosis.diagnosing import diagnose
     from slicewise.errors import SlicewiseError
     from slicewise.explaining.decisions import explain
     from slicewise.explaining.differences import compare
     from slicewise.explaining.what_if import what_if
+    from slicewise.fitting.from_runs import calibrate_from
     from slicewise.graph.capture import capture
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.graph.sources import load_graph
-    from slicewise.planning import plan
+    from slicewise.planning.asking import pareto, plan
+    from slicewise.planning.predicting import predict
     from slicewise.plans.plan import Plan
+    from slicewise.plans.request import Request
+    from slicewise.running.calibrating import calibrate
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
     from slicewise.strategies.projecting import oracle
-
-__version__ = version.VERSION
+    from slicewise.strategies.provisioning import provision
 
 # Resolved on first use: planning never imports torch.
 _HOMES = {
+    "Cluster": "slicewise.cluster.cluster",
     "LayerGraph": "slicewise.graph.layer_graph",
     "Plan": "slicewise.plans.plan",
+    "Request": "slicewise.plans.request",
     "SlicewiseError": "slicewise.errors",
     "Training": "slicewise.cost.training",
+    "calibrate": "slicewise.running.calibrating",
+    "calibrate_from": "slicewise.fitting.from_runs",
     "capture": "slicewise.graph.capture",
     "compare": "slicewise.explaining.differences",
     "data_loader": "slicewise.runtime.sampling",
+    "diagnose": "slicewise.diagnosis.diagnosing",
     "explain": "slicewise.explaining.decisions",
     "load_cluster": "slicewise.cluster.cluster",
     "load_graph": "slicewise.graph.sources",
     "oracle": "slicewise.strategies.projecting",
     "parallelize": "slicewise.runtime.parallel",
+    "pareto": "slicewise.planning.asking",
     "pipeline": "slicewise.runtime.pipeline",
-    "plan": "slicewise.planning",
+    "plan": "slicewise.planning.asking",
+    "predict": "slicewise.planning.predicting",
+    "provision": "slicewise.strategies.provisioning",
     "what_if": "slicewise.explaining.what_if",
 }
 
 _WITH_TORCH = ("capture", "data_loader", "parallelize", "pipeline")
 
 __all__ = [
+    "Cluster",
     "LayerGraph",
     "Plan",
+    "Request",
     "SlicewiseError",
     "Training",
     "__version__",
+    "calibrate",
+    "calibrate_from",
     "capture",
     "compare",
     "data_loader",
+    "diagnose",
     "explain",
     "load_cluster",
     "load_graph",
     "oracle",
     "parallelize",
+    "pareto",
     "pipeline",
     "plan",
+    "predict",
+    "provision",
     "what_if",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         if name in _WITH_TORCH:
-            require_torch()
-        return getattr(import_module(_HOMES[name]), name)
+            _require_torch()
+        return getattr(_import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'slicewise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names; the folders are imported by their own."""
+    return list(__all__)

@@ -2,6 +2,8 @@
 
 import re
 
+from slicewise.errors import RequestError
+
 ROUNDING = 1e-9  # of a cost: what rounding may add up to
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SCALE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -51,6 +53,36 @@ def parse_seconds(text: str) -> float:
         if number != text.strip() and not number.endswith(("m", "u", "n")):
             return float(number) * unit
     raise ValueError(text)
+
+
+def parse_duration(text: str) -> float:
+    """`parse_duration('5min') == 300`, `parse_duration('90') == 90`; ValueError for anything else."""
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(s|min|h)?", text.strip())
+    if not match or not float(match[1]):
+        raise ValueError(text)
+    return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
+
+
+def bytes_of(limit: float | str | None) -> float | None:
+    """Of a memory limit: a number, or text such as "8GiB"."""
+    try:
+        value = parse_amount(limit) if isinstance(limit, str) else limit
+    except ValueError:
+        value = 0.0
+    if value is not None and not value > 0:
+        raise RequestError(f"memory limit must look like 8GiB, 16GB or a number of bytes (got {limit!r})")
+    return value
+
+
+def seconds_of(limit: float | str | None) -> float | None:
+    """Of a time limit: a number, or text such as "5min"."""
+    try:
+        value = parse_duration(limit) if isinstance(limit, str) else limit
+    except ValueError:
+        value = 0.0
+    if value is not None and not value > 0:
+        raise RequestError(f"time limit must look like 90s, 5min, 2h or a number of seconds (got {limit!r})")
+    return None if value == float("inf") else value
 
 
 def _three_digits(value: float) -> str:

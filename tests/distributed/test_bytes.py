@@ -19,7 +19,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import AlexNet, ResNet, UNet3d
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
-from slicewise.search.planner import baseline_slicings
+from slicewise.search.baselines import baseline_slicings
 from tests.builders import machine
 from tests.distributed.comparing import random_slicings
 from tests.distributed.prediction import by_layer, expected, kinds, planned

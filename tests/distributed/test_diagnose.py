@@ -18,7 +18,7 @@ from benchmarks.diagnose.trial import planned, trial
 from benchmarks.throughput.hosts import why_not
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.prediction import Prediction
-from slicewise.diagnosis.diagnosis import Diagnosis, diagnose
+from slicewise.diagnosis.diagnosis import Diagnosis, diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.diagnosis.verdict import Fault
@@ -49,7 +49,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def diagnosed(plan: Path, *files: Path) -> Diagnosis:
     made = Plan.load(plan)
     graph = load_graph(made.model, made.input_shape)
-    return diagnose(read_files(files), expectation_of(made, graph, load_cluster(made.cluster)))
+    return diagnosis_of(read_files(files), expectation_of(made, graph, load_cluster(made.cluster)))
 
 
 def test_a_rank_that_shares_its_core_is_the_slow_one_in_the_json_and_in_the_timeline(
@@ -98,7 +98,7 @@ def test_a_clean_run_is_as_another_clean_run_lets_expect(plan: Path, tmp_path: P
     again.mkdir()
     trial(plan, again, link=False)
     for file in ("run.json", "trace.json", "iterations.csv"):
-        (verdict,) = diagnose(read_files([again / file]), projected).verdicts
+        (verdict,) = diagnosis_of(read_files([again / file]), projected).verdicts
         assert verdict.kind is Fault.NONE, (file, verdict)
 
 
@@ -127,7 +127,7 @@ def test_profiler_traces_of_all_ranks_tell_who_waits_for_whom(pair: World, tmp_p
     record = read_files([tmp_path / "rank1.json", tmp_path / "rank0.json"])
     assert record.ranks == (0, 1)
     assert record.steps == tuple(range(1, 17))
-    verdicts = diagnose(record, expected()).verdicts
+    verdicts = diagnosis_of(record, expected()).verdicts
     slow = max((v for v in verdicts if v.kind is Fault.SLOW_RANK), key=lambda verdict: verdict.excess_s)
     assert (slow.ranks, slow.since_step) == ((1,), 9)
     assert slow.factor > 2

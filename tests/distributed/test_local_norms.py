@@ -217,7 +217,7 @@ def _uneven(batch: int) -> list[Any]:
 
 def test_training_on_fewer_samples_than_ranks_is_refused_and_evaluating_is_not(quartet: World) -> None:
     refused, difference = quartet.run(_too_few)
-    assert "3 samples do not reach 4 ranks; use --batchnorm exact, or a batch of 4 or more" in refused
+    assert "3 samples do not reach 4 ranks; use batchnorm exact, or a batch of 4 or more" in refused
     assert difference < TOLERANCE
 
 

@@ -35,7 +35,7 @@ def _plan(cluster: str, strategy: str, model: str = RESIDUAL, *, batch: int = 8,
     if strategy == "pipeline":
         return pipeline_plan(graph, machine, batch=batch, training=Training(**training))
     if strategy == "layerwise":
-        return plan(graph, machine, batch=batch, training=Training(**training))
+        return plan(graph, machine, batch=batch, **training)
     return baseline_plan(graph, machine, strategy, batch=batch, training=Training(**training))
 
 

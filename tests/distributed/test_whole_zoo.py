@@ -79,7 +79,7 @@ def _check(name: str, ranks: int, strategy: str) -> None:
     graph = _without_dropout(load_graph(name)).with_batch(4 if name in VOLUMES else ranks)
     costs = AnalyticModel(graph, cluster)
     if strategy == "layerwise":
-        slicings = sw.plan(graph, cluster, gap=0.1, time_limit_s=10).slicings
+        slicings = sw.plan(graph, cluster, gap=0.1, time_limit=10).slicings
     else:
         slicings = BASELINES[strategy](costs)
     wanted = expected(graph, slicings, cluster.mesh)

@@ -7,7 +7,7 @@ import pytest
 
 from slicewise.cluster.cluster import Link, load_cluster, parse_cluster
 from slicewise.cluster.device import load_device
-from slicewise.diagnosis.diagnosis import diagnose
+from slicewise.diagnosis.diagnosis import diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers import perfetto, run_json, torch_profiler
 from slicewise.diagnosis.readers.files import read_files
@@ -115,4 +115,4 @@ def test_what_was_measured_is_read_and_judged(files: list[str], kind: FileKind) 
     record = read_files([V1 / file for file in files])
     assert (record.kind, record.ranks) == (kind, (0, 1))
     assert len(record.steps) >= 2
-    assert diagnose(record, expectation_of(loaded, loaded.network(), loaded.hardware())).verdicts
+    assert diagnosis_of(record, expectation_of(loaded, loaded.network(), loaded.hardware())).verdicts

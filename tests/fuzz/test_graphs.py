@@ -23,7 +23,7 @@ PAIR, FOUR = machine(2), machine(2, 2)
 def planned(mutant: Mutant) -> None:
     graph = LayerGraph.from_json(json.dumps(mutant.document), "graph.json")
     assert LayerGraph.from_json(graph.to_json()) == graph
-    made = plan(graph, FOUR if graph.batch % 4 == 0 else PAIR, time_limit_s=1.0)
+    made = plan(graph, FOUR if graph.batch % 4 == 0 else PAIR, time_limit=1.0)
     assert made.predicted["iteration_s"] > 0
 
 

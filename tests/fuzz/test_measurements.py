@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from slicewise.cli.diagnose import check_record
-from slicewise.diagnosis.diagnosis import diagnose
+from slicewise.diagnosis.diagnosing import check_record
+from slicewise.diagnosis.diagnosis import diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.fitting.runs import read_runs
@@ -50,7 +50,7 @@ def diagnosed() -> Callable[[Path], None]:
     def judged(path: Path) -> None:
         record = read_files([path])
         check_record(plan, record)
-        json.dumps(diagnose(record, expected).to_dict(), allow_nan=False)
+        json.dumps(diagnosis_of(record, expected).to_dict(), allow_nan=False)
 
     return judged
 

@@ -16,9 +16,10 @@ from slicewise.cost.training import PLAIN
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_slicings, refusal
+from slicewise.search.baselines import baseline_slicings
 from slicewise.search.candidates import candidates
+from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
-from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import machine
 from tests.pricing import cost_of

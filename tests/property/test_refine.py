@@ -17,7 +17,7 @@ from slicewise.partition.legal import Space
 from slicewise.search import solver
 from slicewise.search.candidates import Candidates
 from slicewise.search.elimination import eliminate
-from slicewise.search.planner import best_slicings
+from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.refine import Refinement
 from tests.builders import machine, residual_net, small_cnn

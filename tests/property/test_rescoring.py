@@ -9,8 +9,10 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
-from slicewise.search.planner import baseline_slicings, best_slicings
-from slicewise.search.rescoring import OPTIMUM, rescored
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.certificate import OPTIMUM
+from slicewise.search.optimum import best_slicings
+from slicewise.search.rescoring import rescored
 from slicewise.simulate.step import simulate_step
 from tests.builders import machine, small_cnn
 from tests.property.strategies import clusters, graphs, slicings
@@ -22,7 +24,7 @@ def test_no_baseline_beats_the_plan_when_simulated(graph: LayerGraph, cluster: C
     model = AnalyticModel(graph, cluster)
     known, _ = baseline_slicings(model)
     best, _ = best_slicings(model, Space(), known)
-    again = rescored(model, best, known, lambda _: True)
+    again = rescored(model, best, known)
     assert again.simulated_s == pytest.approx(simulate_step(model, again.slicings).seconds)
     for other in (best, *known.values()):
         assert again.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
@@ -33,7 +35,7 @@ def test_no_baseline_beats_the_plan_when_simulated(graph: LayerGraph, cluster: C
 def test_parts_of_other_plans_only_ever_help(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
-    again = rescored(model, one, {"other": other}, lambda _: True)
+    again = rescored(model, one, {"other": other})
     assert all(again.slicings[name] in (one[name], other[name]) for name in one)
     assert again.simulated_s <= min(simulate_step(model, plan).seconds for plan in (one, other)) * (1 + 1e-8)
 
@@ -43,7 +45,7 @@ def test_parts_of_other_plans_only_ever_help(graph: LayerGraph, cluster: Cluster
 def test_what_is_not_allowed_is_not_returned(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)
     one, other = (data.draw(slicings(graph, cluster.mesh)) for _ in range(2))
-    again = rescored(model, one, {"other": other}, lambda plan: plan == one)
+    again = rescored(model, one, {"other": other}, memory_limit_bytes=0)
     assert again.slicings == one
     assert again.origin == OPTIMUM
 
@@ -54,7 +56,7 @@ def test_pins_and_memory_hold_for_what_is_returned() -> None:
     assert {dim for dim in pinned.slicings["conv0"] if dim} == {"H"}
     free = plan(small_cnn(batch=8), cluster)
     limit = 0.9 * free.predicted["peak_memory_bytes"]
-    tight = plan(small_cnn(batch=8), cluster, memory_limit_bytes=limit)
+    tight = plan(small_cnn(batch=8), cluster, memory_limit=limit)
     assert tight.predicted["peak_memory_bytes"] <= limit
 
 

@@ -12,9 +12,11 @@ from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.legal import Space
+from slicewise.search.baselines import baseline_slicings
 from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.certificate import Certificate
+from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
-from slicewise.search.planner import Certificate, baseline_slicings, best_slicings
 
 DRAWS = 1000
 BATCH = {"unet3d": 1, "cosmoflow": 4}  # samples per device, where 32 are too many

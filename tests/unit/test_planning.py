@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_given_slicings_are_described_as_they_are() -> None:
 @pytest.mark.parametrize("cost", ["analytic", "optcnn"])
 def test_a_plan_is_costed_again_as_it_was(training: Training, cost: str) -> None:
     cluster = machine(2, 2)
-    made = plan(residual_net(8), cluster, training=training, cost=cost, space=SPACES["optcnn"])
+    made = plan(residual_net(8), cluster, **asdict(training), cost=cost, space=SPACES["optcnn"])
     assert (made.training, made.cost_model) == (training, cost)
     model = model_of(made, residual_net(), cluster)
     assert predicted_step(model, made.slicings) == made.predicted
@@ -96,7 +96,7 @@ def test_a_plan_is_costed_again_as_it_was(training: Training, cost: str) -> None
 
 def test_statistics_of_a_ranks_own_samples_cost_no_exchange() -> None:
     whole, local = (
-        plan(residual_net(8), machine(2), training=Training(batchnorm=kind), fix=["*=N"]).predicted["reduce_s"]
+        plan(residual_net(8), machine(2), batchnorm=kind, fix=["*=N"]).predicted["reduce_s"]
         for kind in ("exact", "local")
     )
     assert whole > local == 0
@@ -104,15 +104,15 @@ def test_statistics_of_a_ranks_own_samples_cost_no_exchange() -> None:
 
 def test_local_norms_refuse_fewer_samples_than_devices_and_say_what_to_use() -> None:
     local = Training(batchnorm="local")
-    told = "3 samples do not reach 4 ranks; use --batchnorm exact, or a batch of 4 or more"
+    told = "3 samples do not reach 4 ranks; use batchnorm exact, or a batch of 4 or more"
     with pytest.raises(PlanError, match=told):
-        plan(residual_net(), machine(4), batch=3, training=local)
+        plan(residual_net(), machine(4), batch=3, batchnorm="local")
     with pytest.raises(PlanError, match=told):
         baseline_plan(residual_net(), machine(4), "filter", batch=3, training=local)
-    made = plan(residual_net(), machine(4), batch=4, training=local)
+    made = plan(residual_net(), machine(4), batch=4, batchnorm="local")
     with pytest.raises(PlanError, match=told):
         replace(made, batch=3).sized(residual_net())
-    assert plan(small_cnn(), machine(4), batch=3, training=local).batch == 3  # no batch norm in it
+    assert plan(small_cnn(), machine(4), batch=3, batchnorm="local").batch == 3  # no batch norm in it
 
 
 def test_a_pipeline_cuts_no_batch_over_its_ranks() -> None:
@@ -123,11 +123,11 @@ def test_a_pipeline_cuts_no_batch_over_its_ranks() -> None:
 def test_remedies_for_too_little_memory_have_a_sample_for_every_rank() -> None:
     training = Training(batchnorm="local")
     with pytest.raises(InfeasibleError, match="no plan fits") as error:
-        plan(residual_net(8), machine(4), training=training, memory_limit_bytes=1000)
-    assert "nor with --recompute, 16 times the devices or 1/16 the batch" in str(error.value)
-    peak = plan(residual_net(8), machine(4), batch=4, training=training, objective="memory").predicted
-    with pytest.raises(InfeasibleError, match=r"would fit: .*--batch 4"):
-        plan(residual_net(8), machine(4), training=training, memory_limit_bytes=peak["peak_memory_bytes"])
+        plan(residual_net(8), machine(4), **asdict(training), memory_limit=1000)
+    assert "nor with `recompute=True`, 16 times the devices or 1/16 the batch" in str(error.value)
+    peak = plan(residual_net(8), machine(4), batch=4, **asdict(training), objective="memory").predicted
+    with pytest.raises(InfeasibleError, match=r"would fit: .*`batch=4`"):
+        plan(residual_net(8), machine(4), **asdict(training), memory_limit=peak["peak_memory_bytes"])
 
 
 def test_the_papers_space_is_named_and_holds() -> None:
@@ -170,4 +170,4 @@ def test_unknown_objectives_models_and_dtypes_are_refused() -> None:
     with pytest.raises(UnknownName, match="unknown cost model 'guess'"):
         plan(small_cnn(), machine(2), cost="guess")
     with pytest.raises(ClusterError, match="toy has no bf16; choose from fp32"):
-        plan(small_cnn(), machine(2), training=Training(dtype="bf16"))
+        plan(small_cnn(), machine(2), dtype="bf16")

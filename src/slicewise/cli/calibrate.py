@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from slicewise.cli.options import add_json, positive, print_json, progress
 from slicewise.extras import require_torch
+from slicewise.fitting import BASE
 
 if TYPE_CHECKING:
     from slicewise.fitting.fit import Fit
 
 HELP = "measure this machine, so that --cluster local predicts it; with --from, learn another from measured runs"
-BASE = "abci-v100"
 PLACE = "local.toml in SLICEWISE_CACHE, else in XDG_CACHE_HOME/slicewise, else in ~/.cache/slicewise"
 
 
@@ -109,12 +109,11 @@ def _document(learned: "Fit", options: argparse.Namespace) -> dict[str, object]:
 
 def _measure(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import local_path
-    from slicewise.errors import RequestError
+    from slicewise.running.calibrating import check_measurable
     from slicewise.running.launch import inside_a_rank, launch
 
     if not inside_a_rank():
-        if options.nproc_per_node < 2:
-            raise RequestError("calibrate measures links, which takes at least 2 ranks (got --nproc-per-node 1)")
+        check_measurable(options.nproc_per_node)
         require_torch()
         _prepare(options.output or local_path())
         progress(f"measuring compute and links on {options.nproc_per_node} ranks")

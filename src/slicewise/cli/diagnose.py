@@ -1,17 +1,11 @@
 """`slicewise diagnose (PLAN | MODEL --strategy S) --measured FILE...`: does a run behave as projected?"""
 
 import argparse
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slicewise.cli.options import add_json, add_trust, positive, print_json
 from slicewise.cli.run import add_made, asked_plan
 from slicewise.strategy import LAYERWISE, PLANNED
-
-if TYPE_CHECKING:
-    from slicewise.diagnosis.record import Record
-    from slicewise.plans.plan import Plan
 
 HELP = "does a run behave as projected, and if not: which term, which ranks, since which step"
 
@@ -34,14 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.diagnosis.diagnosis import diagnose
-    from slicewise.diagnosis.expectation import expectation_of
+    from slicewise.diagnosis.diagnosing import judged
     from slicewise.diagnosis.readers.files import read_files
 
     record = read_files(options.measured)
     plan, graph = asked_plan(options, None)
-    check_record(plan, record)
-    found = diagnose(record, expectation_of(plan, graph, plan.hardware()))
+    found = judged(plan, record, graph)
     if options.json:
         request = {"model": plan.model, "cluster": plan.cluster, "devices": plan.devices, "batch": plan.batch}
         print_json({**request, **found.to_dict()})
@@ -50,21 +42,3 @@ def main(options: argparse.Namespace) -> int:
 
         show_diagnosis(plan, found)
     return 0 if found.as_projected else 1
-
-
-def check_record(plan: "Plan", record: "Record") -> None:
-    """A run of another model, batch or number of ranks would be judged by a wrong measure."""
-    from slicewise.errors import PlanError
-
-    files = ", ".join(record.files)
-    for name in ("model", "devices", "batch"):
-        planned = getattr(plan, name)
-        said = record.facts.get(name, planned)
-        same_file = name == "model" and os.path.abspath(said) == os.path.abspath(planned)
-        if said != planned and not same_file:
-            raise PlanError(f"{files}: measured with {name} {said}, the plan has {planned}; give the plan that ran")
-    beyond = [rank for rank in record.ranks or () if rank >= plan.devices]
-    if beyond:
-        raise PlanError(
-            f"{files}: has rank {beyond[0]}, the plan is for {plan.devices} devices; give the plan that ran"
-        )

@@ -7,11 +7,12 @@ import os
 import select
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
+from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.text.width import every_column
 from slicewise.version import VERSION
@@ -49,16 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the answer is no, 2 the request was wrong, 3 our own fault."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal cannot spell, as Python shows them
+    known: Collection[str] = ()
     try:
         given = list(sys.argv[1:] if arguments is None else arguments)
         options = parser().parse_args(given)
+        known = vars(options).keys()
         options.given = given  # what `launch` starts every rank with
         with every_column(getattr(options, "wide", False)):
             code: int = COMMANDS[options.command].main(options)
         print(end="", flush=True)  # a full disk or a closed pipe is told here, not after the end
         return code
     except SlicewiseError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(as_typed(str(error), known), error.exit_code)
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             return 0

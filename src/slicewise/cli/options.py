@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +9,7 @@ from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from slicewise.graph.checks import MOST_ITEMS
-from slicewise.units import parse_amount, parse_count
+from slicewise.units import parse_amount, parse_count, parse_duration
 
 _MOST_DIMS = 8
 
@@ -88,10 +87,10 @@ def share(text: str) -> float:
 
 def duration(text: str) -> float:
     """`90`, `90s`, `5min`, `2h`, in seconds."""
-    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(s|min|h)?", text.strip())
-    if not match or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"must look like 90s, 5min or 2h (got {text!r})")
-    return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must look like 90s, 5min or 2h (got {text!r})") from None
 
 
 def add_training(parser: argparse.ArgumentParser, batchnorm: str = "exact") -> None:

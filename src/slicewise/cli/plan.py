@@ -1,7 +1,7 @@
 """`slicewise plan MODEL`: the best slicing of every layer."""
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,14 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
+from slicewise.cli.spelling import flag
 from slicewise.strategy import LAYERWISE, PLANNED, listed
 
 if TYPE_CHECKING:
-    from slicewise.partition.legal import Space
     from slicewise.plans.plan import Plan
+
+PARETO = ("space", "dims_per_layer", "dims_per_tier", "fix", "forbid")  # what --pareto uses of a search's options
+PARETO_FILE = "plan-{:02}.json"
 
 HELP = "find the slicing of every layer that makes a training step fastest"
 
@@ -37,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
     parser.add_argument(
         "--strategy",
-        default=LAYERWISE,
         help=f"{LAYERWISE} (default): searched, layer by layer; {listed(PLANNED)}",
     )
     parser.add_argument(
@@ -45,27 +47,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_training(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--cost", default="analytic", help="analytic (default), or optcnn: that paper's assumptions")
-    group.add_argument("--space", default="full", help="full (default), or optcnn: that paper's configurations")
+    group.add_argument("--cost", help="analytic (default), or optcnn: that paper's assumptions")
+    group.add_argument("--space", help="full (default), or optcnn: that paper's configurations")
     group.add_argument(
         "--dims-per-layer", type=positive, metavar="K", help="different dims in one slicing (default: 3)"
     )
     group.add_argument("--dims-per-tier", type=positive, metavar="K", help="different dims within a tier (default: 2)")
     group.add_argument("--memory-limit", type=size, metavar="SIZE", help="per device, as 8GiB (default: the device's)")
-    group.add_argument("--objective", default="time", help="time (default) or memory")
-    group.add_argument("--pareto", action="store_true", help="plans from the fastest to the smallest")
+    group.add_argument("--objective", help="time (default) or memory")
     group.add_argument(
-        "--fix", action="append", default=[], metavar="PATTERN=DIMS", help="as 'features.*=N', 'fc1=N4F4'"
+        "--pareto", action="store_true", help="plans from the fastest to the smallest; -o names a folder for them"
     )
+    group.add_argument("--fix", action="append", metavar="PATTERN=DIMS", help="as 'features.*=N', 'fc1=N4F4'")
+    group.add_argument("--forbid", action="append", metavar="[PATTERN=]DIMS", help="as 'HW' or 'features.*=C'")
     group.add_argument(
-        "--forbid", action="append", default=[], metavar="[PATTERN=]DIMS", help="as 'HW' or 'features.*=C'"
+        "--time-limit", type=duration, metavar="TIME", help="stop after TIME; return the best plan and its proven gap"
     )
-    group.add_argument("--time-limit", type=duration, metavar="TIME", help="then the best plan so far and its gap")
-    group.add_argument(
-        "--gap", type=share, default=0.0, metavar="SHARE", help="proven this close to the optimum will do, as 0.01"
-    )
-    group.add_argument("--search", default="elimination", help="elimination (default) or exhaustive")
-    parser.add_argument("-o", "--output", type=Path, help="write the plan here")
+    group.add_argument("--gap", type=share, metavar="SHARE", help="proven this close to the optimum will do, as 0.01")
+    group.add_argument("--search", help="elimination (default) or exhaustive")
+    parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
     parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
     parser.add_argument("--trace", type=Path, help="write the predicted step as a timeline for ui.perfetto.dev")
     add_json(parser)
@@ -74,43 +74,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     from slicewise.cluster.cluster import load_cluster
     from slicewise.graph.sources import load_graph
-    from slicewise.planning import baseline_plan, pareto, plan
-    from slicewise.saving import check_target
+    from slicewise.planning.asking import PER_DEVICE, pareto, plan
 
-    for path in (options.output, options.figure, options.trace):
-        if path:
-            check_target(path)
+    given = _given(options)
+    _prepare(options)
     cluster = load_cluster(options.cluster)
     cluster = cluster.with_devices(options.devices) if options.devices else cluster
-    batch = options.batch or 32 * cluster.devices
+    batch = options.batch or PER_DEVICE * cluster.devices
     graph = load_graph(options.model, options.input, trust=options.trust)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
-    request: dict[str, Any] = {"batch": batch, "training": training_of(options)}
-    search: dict[str, Any] = {
-        "space": _space(options),
-        "fix": options.fix,
-        "forbid": options.forbid,
-        "progress": patient(progress),
-    }
+    asked: dict[str, Any] = {**given, **asdict(training_of(options)), "batch": batch, "progress": patient(progress)}
     if options.pareto:
-        return _show_pareto(pareto(graph, cluster, **request, **search), options.json)
-    if options.strategy == LAYERWISE:
-        made = plan(
-            graph,
-            cluster,
-            **request,
-            **search,
-            search=options.search,
-            cost=options.cost,
-            objective=options.objective,
-            memory_limit_bytes=options.memory_limit,
-            time_limit_s=options.time_limit or float("inf"),
-            gap=options.gap,
-        )
-    else:
-        made = baseline_plan(
-            graph, cluster, options.strategy, **request, cost=options.cost, micro_batches=options.segments
-        )
+        return _show_pareto(pareto(graph, cluster, **asked), options)
+    made = plan(graph, cluster, strategy=options.strategy or LAYERWISE, **asked)
     if options.output:
         made.save(options.output)
         progress(f"wrote {options.output}")
@@ -134,18 +110,40 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _space(options: argparse.Namespace) -> "Space":
-    from slicewise.errors import UnknownName
-    from slicewise.partition.legal import SPACES
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """What was asked beside batch and training; what the chosen mode does not use is refused."""
+    from slicewise.planning.asking import SEARCHED, refuse, unused
 
-    if options.space not in SPACES:
-        raise UnknownName("space", options.space, SPACES)
-    given = {"dims_per_layer": options.dims_per_layer, "dims_per_tier": options.dims_per_tier}
-    return replace(SPACES[options.space], **{name: value for name, value in given.items() if value is not None})
+    names = (*SEARCHED, "cost", "segments")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.pareto:
+        outputs = [name for name in ("strategy", "figure", "trace") if getattr(options, name) is not None]
+        refuse("--pareto", [flag(name) for name in (*given, *outputs) if name not in PARETO])
+    else:
+        strategy = options.strategy or LAYERWISE
+        refuse(f"--strategy {strategy}", [flag(name) for name in unused(strategy, given)])
+    return given
 
 
-def _show_pareto(plans: "list[Plan]", as_json: bool) -> int:
-    if as_json:
+def _prepare(options: argparse.Namespace) -> None:
+    """Before any work: refuse places where nothing can be written."""
+    from slicewise.saving import check_target
+
+    if options.pareto and options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        check_target(options.output / PARETO_FILE.format(1))
+        return
+    for path in (options.output, options.figure, options.trace):
+        if path:
+            check_target(path)
+
+
+def _show_pareto(plans: "list[Plan]", options: argparse.Namespace) -> int:
+    if options.output:
+        for number, made in enumerate(plans, 1):
+            made.save(options.output / PARETO_FILE.format(number))
+        progress(f"wrote {len(plans)} plans into {options.output}, the fastest first")
+    if options.json:
         print_json({"plans": [made.to_dict() for made in plans]})
     else:
         from slicewise.report.terminal import show_pareto

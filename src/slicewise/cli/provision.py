@@ -7,12 +7,9 @@ from slicewise.cli.options import add_json, duration, print_json
 from slicewise.cli.oracle import add_request, counts, oracle_from, per_device, strategies_of
 
 if TYPE_CHECKING:
-    from slicewise.strategies.provision import Option
+    from slicewise.strategies.options import Option
 
 HELP = "what a training needs: devices, nodes, hours and cost of every option worth having"
-
-DEFAULT_PER_DEVICE = 32.0
-DEFAULT_COUNTS = [1 << power for power in range(11)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
+    from slicewise.strategies.options import frontier, options_of, within
     from slicewise.strategies.projecting import table_of
-    from slicewise.strategies.provision import frontier, options_of, within
+    from slicewise.strategies.provisioning import PER_DEVICE, counts_for
 
     names = strategies_of(options)
-    weak = options.batch_per_device or (None if options.batch else DEFAULT_PER_DEVICE)
+    weak = options.batch_per_device or (None if options.batch else PER_DEVICE)
     oracle = oracle_from(options, weak)
-    wanted = sorted(set(options.devices or _possible(DEFAULT_COUNTS, weak)))
+    wanted = sorted(set(options.devices or counts_for(weak)))
     table = table_of(oracle, names, wanted)
     every = options_of(table, wanted, epochs=options.epochs, price=options.price)
     deadline_h = options.deadline / 3600 if options.deadline else None
@@ -44,11 +42,6 @@ def main(options: argparse.Namespace) -> int:
 
         show_options(oracle, kept, epochs=options.epochs, missed=_missed(every, deadline_h, options.gpu_hours))
     return 0 if kept else 1
-
-
-def _possible(devices: list[int], weak: float | None) -> list[int]:
-    """Counts whose batch is whole."""
-    return [count for count in devices if weak is None or (weak * count).is_integer()]
 
 
 def _asked(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:

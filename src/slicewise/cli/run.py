@@ -4,7 +4,7 @@ import argparse
 import os
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,19 +158,16 @@ def _loaded_plan(options: argparse.Namespace) -> "Plan":
 def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
     """For the model that was given, under --strategy."""
     from slicewise.cluster.cluster import load_cluster
-    from slicewise.cost.training import PLAIN, Training
-    from slicewise.planning import baseline_plan, plan
+    from slicewise.planning.asking import PER_DEVICE, plan
 
     cluster = load_cluster(options.cluster or "local")
     devices = options.devices or ranks
     cluster = cluster.with_devices(devices) if devices else cluster
-    given = {name: getattr(options, name) for name in ("dtype", "optimizer", "batchnorm")}
-    training = Training(**asdict(PLAIN) | {name: value for name, value in given.items() if value is not None})
-    request: dict[str, Any] = {"batch": options.batch or 32 * cluster.devices, "training": training}
+    given = {name: getattr(options, name) for name in ("dtype", "optimizer", "batchnorm", "segments")}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
-    if options.strategy == LAYERWISE:
-        return plan(graph, cluster, **request)
-    return baseline_plan(graph, cluster, options.strategy, **request, micro_batches=options.segments)
+    batch = options.batch or PER_DEVICE * cluster.devices
+    return plan(graph, cluster, batch=batch, strategy=options.strategy, **asked)
 
 
 def _rank(options: argparse.Namespace) -> int:

@@ -128,8 +128,19 @@ def preset_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
-def load_cluster(name: str) -> Cluster:
-    """A preset, `local` (this machine, after `slicewise calibrate`), or the path of a TOML file."""
+def machine_of(cluster: str | Path | Cluster, devices: int | None = None) -> Cluster:
+    """The cluster itself, or that of a name or a file; trimmed or grown to `devices`."""
+    found = cluster if isinstance(cluster, Cluster) else load_cluster(cluster)
+    return found if devices is None else found.with_devices(devices)
+
+
+def load_cluster(name: str | Path) -> Cluster:
+    """A preset, `local` (this machine, after `slicewise calibrate`), or the path of a TOML file.
+
+    >>> sw.load_cluster("p100-4x4").devices
+    16
+    """
+    name = str(name)
     cluster = parse_cluster(*description(name))
     return replace(cluster, name=name) if name.endswith(".toml") else cluster  # so that a plan finds it again
 

@@ -17,6 +17,7 @@ class Prediction(Mapping[str, Any]):
 
     A figure that nobody knows (old files lack some, closed forms count no bytes) is infinite, and not in the mapping.
 
+    >>> prediction = sw.plan("lenet5", "p100-4x4", batch=64, strategy="data").predicted
     >>> prediction.iteration_s == prediction["iteration_s"]
     True
     """

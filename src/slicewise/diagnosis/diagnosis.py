@@ -59,10 +59,8 @@ class Diagnosis:
         }
 
 
-def diagnose(record: Record, projected: Expectation) -> Diagnosis:
-    """>>> diagnose(read_files([Path("run.json")]), expectation_of(plan, graph, cluster)).as_projected
-    True
-    """
+def diagnosis_of(record: Record, projected: Expectation) -> Diagnosis:
+    """The verdicts on `record`, the costliest first."""
     return Diagnosis(record=record, projected=projected, verdicts=tuple(judge(record, projected)))
 
 

@@ -10,7 +10,8 @@ from slicewise.cost.prediction import Prediction
 from slicewise.diagnosis.record import Floats
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.parts import intervals
-from slicewise.planning import model_of, predicted_of
+from slicewise.planning.modelling import model_of
+from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
 from slicewise.terms import LAYER_TERMS, Nature
 

@@ -69,7 +69,7 @@ def joined(records: Sequence[Record]) -> Record:
     """Files of the same run, each with ranks of its own, as one record."""
     kinds = sorted({record.kind.name for record in records})
     if len(kinds) > 1:
-        raise RequestError(f"--measured: files of one kind at a time (got {' and '.join(kinds)})")
+        raise RequestError(f"`measured`: files of one kind at a time (got {' and '.join(kinds)})")
     first, files = records[0], tuple(name for record in records for name in record.files)
     if len(records) == 1:
         return first
@@ -81,12 +81,12 @@ def joined(records: Sequence[Record]) -> Record:
     if len(set(ranks)) < len(ranks):
         twice = sorted({rank for rank in ranks if ranks.count(rank) > 1})
         raise RequestError(
-            f"--measured: rank {twice[0]} is in more than one of {', '.join(files)}; give files of one run, each with "
+            f"`measured`: rank {twice[0]} is in more than one of {', '.join(files)}; give files of one run, each with "
             f"other ranks"
         )
     shared = [step for step in first.steps if all(step in record.steps for record in numbered)]
     if not shared:
-        raise RequestError(f"--measured: {', '.join(files)} have no step in common")
+        raise RequestError(f"`measured`: {', '.join(files)} have no step in common")
     rows = [[record.steps.index(step) for step in shared] for record in numbered]
     order = np.argsort(ranks)
     terms = [term for term in first.seconds if all(term in record.seconds for record in numbered)]

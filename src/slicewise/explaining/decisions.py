@@ -6,9 +6,10 @@ the best other slicing; and the bandwidths and batches are found at which one of
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, machine_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
@@ -18,10 +19,11 @@ from slicewise.explaining.stretch import Assignment, Stretch
 from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.planning import model_of
-from slicewise.plans.plan import Plan, spelled
-from slicewise.search.baselines import data
-from slicewise.search.planner import baseline_slicings
+from slicewise.partition.legal import Space
+from slicewise.planning.modelling import model_of
+from slicewise.plans.plan import Plan, loaded, spelled
+from slicewise.search.baselines import baseline_slicings, data
+from slicewise.search.pins import Pins
 from slicewise.simulate.predicting import predicted_step
 from slicewise.terms import LAYER_TERMS
 
@@ -126,24 +128,36 @@ class Explanation:
 
 
 def explain(
-    plan: Plan,
+    plan: Plan | str | Path,
     graph: LayerGraph | None = None,
-    cluster: str | Cluster | None = None,
+    cluster: str | Path | Cluster | None = None,
     *,
     layer: str | None = None,
     per_layer: bool = False,
 ) -> Explanation:
     """Of a plan as it is now, edited or not; of one `layer` alone, or of every layer by itself, where asked.
 
-    >>> print(explain(Plan.load("plan.json")))
+    Other slicings are looked for in the space that the plan was made in, under the same pins and memory limit.
+
+    >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
+    >>> sw.explain(plan, layer="classifier.0").decisions[0].slicing
+    'F16'
     """
-    given = load_cluster(cluster) if isinstance(cluster, str) else cluster
-    machine = given.with_devices(plan.devices) if given else plan.hardware()
+    plan = loaded(plan)
+    machine = plan.hardware() if cluster is None else machine_of(cluster, plan.devices)
     network = graph or plan.network()
     plan.check(plan.sized(network), machine.mesh)
     model = model_of(plan, network, machine)
-    limit = plan.certificate.get("memory_limit_bytes") or machine.device.memory_bytes
-    return explain_slicings(model, plan.slicings, layer=layer, per_layer=per_layer, memory_limit_bytes=limit)
+    asked = plan.asked
+    return explain_slicings(
+        model,
+        plan.slicings,
+        layer=layer,
+        per_layer=per_layer,
+        memory_limit_bytes=asked.memory_limit_bytes or machine.device.memory_bytes,
+        space=asked.space,
+        pins=Pins.parse(asked.fix, asked.forbid),
+    )
 
 
 def explain_slicings(
@@ -153,6 +167,8 @@ def explain_slicings(
     layer: str | None = None,
     per_layer: bool = False,
     memory_limit_bytes: float = float("inf"),
+    space: Space | None = None,
+    pins: Pins = Pins(),  # noqa: B008 (frozen)
 ) -> Explanation:
     """Compare with data parallelism, or with the best other strategy where the batch does not allow it."""
     reason = ""
@@ -167,7 +183,7 @@ def explain_slicings(
     groups = [[model.graph.index[layer]]] if layer else _groups(model, slicings, reference_slicings, per_layer)
     total = sum(model.plan_costs(slicings).values(), Cost())
     room_bytes = memory_limit_bytes - total.peak_memory_bytes
-    judge = _Judge(model, room_bytes)
+    judge = _Judge(model, room_bytes, space or model.space)
     cluster, graph = model.cluster, model.graph
     return Explanation(
         title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
@@ -175,7 +191,7 @@ def explain_slicings(
         reason=reason,
         predicted=predicted_step(model, slicings),
         reference_predicted=predicted_step(model, reference_slicings),
-        decisions=tuple(judge.decision(Stretch(model, slicings, reference_slicings, group)) for group in groups),
+        decisions=tuple(judge.decision(Stretch(model, slicings, reference_slicings, group, pins)) for group in groups),
     )
 
 
@@ -197,10 +213,10 @@ def _groups(
 class _Judge:
     """Decides stretch by stretch; those that cannot be told apart are looked at once."""
 
-    def __init__(self, model: CostModel, room_bytes: float) -> None:
+    def __init__(self, model: CostModel, room_bytes: float, space: Space) -> None:
         self.model, self.room_bytes = model, max(0.0, room_bytes)
         self.changed = Changed(model)
-        self.space = model.space
+        self.space = space
         self.axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
         self._known: dict[object, Decision] = {}
 

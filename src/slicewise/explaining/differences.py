@@ -6,6 +6,7 @@ changes by exactly the sum of what the differences are worth, in whatever order 
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
@@ -16,8 +17,8 @@ from slicewise.explaining.stretch import Stretch
 from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.planning import model_of
-from slicewise.plans.plan import Plan, spelled
+from slicewise.planning.modelling import model_of
+from slicewise.plans.plan import Plan, loaded, spelled
 from slicewise.search.rescoring import joined
 from slicewise.simulate.predicting import predicted_step
 from slicewise.terms import LAYER_TERMS
@@ -78,12 +79,15 @@ class Comparison:
         }
 
 
-def compare(before: Plan, after: Plan, graph: LayerGraph | None = None) -> Comparison:
+def compare(before: Plan | str | Path, after: Plan | str | Path, graph: LayerGraph | None = None) -> Comparison:
     """Both priced anew, as they are now.
 
-    >>> compare(Plan.load("data.json"), Plan.load("layerwise.json")).differences[0].saved_s
+    >>> data, filters = (sw.plan("alexnet", "p100-4x4", batch=512, strategy=name) for name in ("data", "filter"))
+    >>> comparison = sw.compare(data, filters)
+    >>> len(comparison.differences)
+    1
     """
-    plans = (before, after)
+    plans = before, after = loaded(before), loaded(after)
     models = []
     for plan in plans:
         network, cluster = graph or plan.network(), plan.hardware()

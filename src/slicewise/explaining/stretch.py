@@ -18,6 +18,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_choices, refusal
+from slicewise.search.pins import Pin, Pins
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Member:
     chosen: Slicing
     reference: Slicing
     inside: bool
+    pinned: tuple[tuple[Pin, ...], tuple[Pin, ...]] = ((), ())  # what is decided of them already
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,10 @@ class Stretch:
         slicings: Mapping[str, Slicing],
         reference: Mapping[str, Slicing],
         positions: Iterable[int],
+        pins: Pins = Pins(),  # noqa: B008 (frozen)
     ) -> None:
         graph = model.graph
+        self._pins = pins
         tied = {position: tie for tie in graph.ties for position in tie}
         self.positions = sorted({other for position in positions for other in tied.get(position, (position,))})
         self.layers = tuple(graph.layers[position].name for position in self.positions)
@@ -60,8 +64,9 @@ class Stretch:
         self._consumer: dict[Edge, int] = {}
 
         def member(position: int) -> Member:
-            name = graph.layers[position].name
-            found = Member(model.alike[position], slicings[name], reference[name], position in inside)
+            layer = graph.layers[position]
+            name, pinned = layer.name, pins.of(layer)
+            found = Member(model.alike[position], slicings[name], reference[name], position in inside, pinned)
             self._layer.setdefault(found, position)
             return found
 
@@ -140,7 +145,7 @@ class Stretch:
         all its products allow (all its layers, if it has none). A layer that cannot take it, and what ranks feed and
         get, stay as they are.
         """
-        legal = {member: legal_choices(self._at(model, member), model.cluster.mesh, space) for member in self.members}
+        legal = {member: self._legal(model, member, space) for member in self.members}
         deciding = [m for m in self.members if self._at(model, m).kind.has(Trait.PRODUCT)] or list(self.members)
         first = legal[deciding[0]]
         common = set.intersection(*(set(map(bytes, legal[member].labels)) for member in deciding))
@@ -166,6 +171,12 @@ class Stretch:
             if fits[row]
         ]
         return [(least_s, assignment) for least_s, assignment in found if assignment != self.chosen]
+
+    def _legal(self, model: CostModel, member: Member, space: Space) -> Choices:
+        """In the space, and as pins allow."""
+        layer = self._at(model, member)
+        choices = legal_choices(layer, model.cluster.mesh, space)
+        return choices.rows(np.flatnonzero(self._pins.allows(layer, choices)))
 
     def _takes(self, model: CostModel, member: Member, rows: Choices, legal: Choices) -> Choices:
         """Per slicing of the stretch, what this layer takes of it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster
@@ -11,11 +12,12 @@ from slicewise.cost.training import Training
 from slicewise.errors import PlanError, RequestError, SlicewiseError, UnknownName
 from slicewise.explaining.differences import Comparison, compare_models
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.planning import model_of
-from slicewise.planning import plan as plan_again
-from slicewise.plans.plan import Plan
+from slicewise.planning.asking import requested
+from slicewise.planning.modelling import model_of
+from slicewise.plans.plan import Plan, loaded
 from slicewise.search.solver import Progress
 from slicewise.simulate.predicting import predicted_step
+from slicewise.strategy import LAYERWISE
 from slicewise.units import parse_amount, parse_count, parse_seconds
 
 _LINK = ("bandwidth", "latency")
@@ -37,16 +39,14 @@ class Job:
         name, value = name.strip(), value.strip()
         tier, dot, field = name.rpartition(".")
         if not given or not value:
-            raise RequestError(
-                f"--what-if {text!r}: write NAME=VALUE, as in inter.bandwidth=2x, batch=64 or memory=8GiB"
-            )
+            raise RequestError(f"change {text!r}: write NAME=VALUE, as in inter.bandwidth=2x, batch=64 or memory=8GiB")
         if dot:
             return self._with_link(tier, field, value)
         if name in ("batch", "devices"):
             try:
                 count = parse_count(value)
             except ValueError:
-                message = f"--what-if {text!r}: {name} must be a positive whole number (got {value!r})"
+                message = f"change {text!r}: {name} must be a positive whole number (got {value!r})"
                 raise RequestError(message) from None
             return (
                 replace(self, batch=count)
@@ -57,7 +57,7 @@ class Job:
             try:
                 return replace(self, memory_limit_bytes=parse_amount(value))
             except ValueError:
-                raise RequestError(f"--what-if {text!r}: memory must look like 8GiB or 16GB (got {value!r})") from None
+                raise RequestError(f"change {text!r}: memory must look like 8GiB or 16GB (got {value!r})") from None
         if name in _JOB:
             return replace(self, training=Training(**{**asdict(self.training), name: value}))
         raise UnknownName("change", name, [*(f"{t.name}.{f}" for t in self.cluster.tiers for f in _LINK), *_JOB])
@@ -113,36 +113,34 @@ class WhatIf:
 
 
 def what_if(
-    plan: Plan, changes: Sequence[str], graph: LayerGraph | None = None, *, progress: Progress = lambda _: None
+    plan: Plan | str | Path,
+    changes: Sequence[str],
+    graph: LayerGraph | None = None,
+    *,
+    progress: Progress = lambda _: None,
 ) -> WhatIf:
-    """Plan again with the same pins, under other conditions.
+    """The best plan within the bounds of the first one's request, under other conditions.
 
-    >>> what_if(Plan.load("plan.json"), ["inter.bandwidth=2x", "batch=64"]).after.predicted["iteration_s"]
+    >>> plan = sw.plan("alexnet", "p100-4x4", batch=512, fix=["features.0=N"])
+    >>> answer = sw.what_if(plan, ["inter.bandwidth=2x", "batch=256"])
+    >>> answer.after.batch, answer.after.request.fix
+    (256, ('features.0=N',))
     """
+    plan = loaded(plan)
     cluster, network = plan.hardware(), graph or plan.network()
     plan.check(plan.sized(network), cluster.mesh)
     model = model_of(plan, network, cluster)
-    pins = [text.partition(" ")[::2] for text in plan.certificate.get("constraints", ())]
+    asked = replace(plan.asked, strategy=LAYERWISE, segments=None)
     job = Job(
         cluster=cluster,
         batch=plan.batch,
-        training=plan.training,
-        memory_limit_bytes=plan.certificate.get("memory_limit_bytes"),
+        training=asked.training,
+        memory_limit_bytes=asked.memory_limit_bytes,
     )
     for change in changes:
         job = job.changed(change)
-    after = plan_again(
-        network,
-        job.cluster,
-        batch=job.batch,
-        cost=plan.cost_model,
-        space=model.space,
-        training=job.training,
-        memory_limit_bytes=job.memory_limit_bytes,
-        fix=[rest for word, rest in pins if word == "fix"],
-        forbid=[rest for word, rest in pins if word == "forbid"],
-        progress=progress,
-    )
+    again = replace(asked, training=job.training, memory_limit_bytes=job.memory_limit_bytes)
+    after = requested(network.with_batch(job.batch), job.cluster, again, progress)
     moved = replace(plan, devices=job.cluster.devices, batch=job.batch, training=job.training)
     other = model_of(moved, network, job.cluster)
     limit = job.memory_limit_bytes or job.cluster.device.memory_bytes

@@ -1,0 +1,3 @@
+"""Machines learned from measured runs."""
+
+BASE = "abci-v100"  # what a fit begins with, where nothing else is named

@@ -28,7 +28,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=1000, pattern=rf"\A[^{_HIDDE
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
 Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
-Positive = Annotated[float, Meta(ge=SMALLEST, le=1e30)]
+LARGEST_FLOAT = 1e30
+Positive = Annotated[float, Meta(ge=SMALLEST, le=LARGEST_FLOAT)]
 NonNegative = Annotated[float, Meta(ge=0, le=1e30)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=SHORTEST_S, le=LONGEST_S)]

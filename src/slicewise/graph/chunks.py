@@ -56,13 +56,13 @@ def refusal(layer: Layer) -> str | None:
     batch, ranks = layer.shape[layer.dims.index(Dim.N)], layer.options["ranks"]
     if batch < ranks:
         return (
-            f"--batchnorm local takes statistics per chunk of batch / ranks samples, and {batch} samples do not reach "
-            f"{ranks} ranks; use --batchnorm exact, or a batch of {ranks} or more"
+            f"batchnorm local takes statistics per chunk of batch / ranks samples, and {batch} samples do not reach "
+            f"{ranks} ranks; use batchnorm exact, or a batch of {ranks} or more"
         )
     if _positions(layer) == cut(batch, layer.chunk)[-1] == 1:
         return (
-            f"{layer.name}: with --batchnorm local and {batch} samples on {ranks} ranks a chunk has one value per "
-            f"channel, and no variance; use --batchnorm exact, or a batch of {2 * ranks}"
+            f"{layer.name}: with batchnorm local and {batch} samples on {ranks} ranks a chunk has one value per "
+            f"channel, and no variance; use batchnorm exact, or a batch of {2 * ranks}"
         )
     return None
 

@@ -21,7 +21,7 @@ def capture_program(path: str, input_shape: tuple[int, ...] | None = None, *, tr
     if not trust:
         raise RequestError(
             f"{path}: an exported program holds pickles, which can run any code when they are loaded; if you trust "
-            "whoever made the file, add --trust (in Python, trust=True)"
+            "whoever made the file, add `trust=True`"
         )
     log = logging.getLogger("torch.export")  # tells a failure with a traceback before it raises
     log.disabled = True
@@ -46,7 +46,7 @@ def capture_program(path: str, input_shape: tuple[int, ...] | None = None, *, tr
     asked = input_shape or example
     fixed = [size if isinstance(size, int) else wanted for size, wanted in zip(sample, asked, strict=False)]
     if len(asked) != len(sample) or tuple(fixed) != asked:
-        raise RequestError(f"{path} was exported for samples of {example}; leave out --input")
+        raise RequestError(f"{path} was exported for samples of {example}; leave out `input`")
     graph = capture(program.module(), torch.zeros((), dtype=inputs[0].dtype).expand(2, *asked), name=path)
     modes = [layer.options.get("arguments", {}).get(name) for layer in graph for name in ("training", "train")]
     known = [mode for mode in modes if mode is not None]

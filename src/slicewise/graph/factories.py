@@ -70,7 +70,7 @@ def resized(sample: Sample, shape: tuple[int, ...], model: str) -> Sample:
         return sample
     if others:
         raise RequestError(
-            f"{model} brings a sample of {1 + len(others)} tensors, each of its shape; leave out --input"
+            f"{model} brings a sample of {1 + len(others)} tensors, each of its shape; leave out `input`"
         )
     changed: Sample = tree_map_only(torch.Tensor, lambda x: x.new_zeros(()).expand(*x.shape[:1], *shape), sample)
     return changed

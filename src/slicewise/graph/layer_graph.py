@@ -193,8 +193,8 @@ class LayerGraph:
         check_graph(graph, origin)
         return graph
 
-    def save(self, path: Path) -> None:
-        write_file(path, self.to_json())
+    def save(self, path: str | Path) -> None:
+        write_file(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "LayerGraph":

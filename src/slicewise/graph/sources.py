@@ -23,14 +23,51 @@ def shipped_names() -> list[str]:
     return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
 
 
+def graph_of(
+    model: "LayerGraph | nn.Module | str | Path",
+    input_shape: tuple[int, ...] | None = None,
+    *,
+    sample: "Sample | None" = None,
+    trust: bool = False,
+) -> LayerGraph:
+    """A graph itself, that of a name or a file, or that of a module run on `sample`."""
+    if not isinstance(model, str | Path | LayerGraph):
+        return _captured(model, input_shape, sample)
+    if sample is not None:
+        raise RequestError("a sample goes with a module; a name or a graph says what it is captured with")
+    if isinstance(model, str | Path):
+        return load_graph(model, input_shape, trust=trust)
+    if input_shape not in (None, model.inputs[0].shape[1:]):
+        raise RequestError(f"{model.name} was captured for samples of {model.inputs[0].shape[1:]}; leave out `input`")
+    return model
+
+
+def _captured(model: "nn.Module", input_shape: tuple[int, ...] | None, sample: "Sample | None") -> LayerGraph:
+    from torch import nn
+
+    from slicewise.graph.capture import capture
+
+    if not isinstance(model, nn.Module):
+        raise RequestError(f"a model is a name, a graph or a torch module (got {type(model).__name__})")
+    if sample is None:
+        raise RequestError("a module goes with a sample of its input: sample=torch.zeros(2, 3, 224, 224)")
+    if input_shape is not None:
+        raise RequestError("a module is captured for the shape of its sample; leave out `input`")
+    return capture(model, sample)
+
+
 def load_graph(
-    model: str, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
+    model: str | Path, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
 ) -> LayerGraph:
     """The LayerGraph of a zoo name, a saved graph (.json), or whatever else `capture_model` takes.
 
     Shipped and saved graphs need no torch, unless another input shape is asked for. `trust` allows an exported program,
     whose file can run code when it is loaded. A factory's file is looked for in `folder` too.
+
+    >>> len(sw.load_graph("alexnet"))
+    23
     """
+    model = str(model)
     if model in shipped_names():
         shipped = _shipped(model)
         if input_shape in (None, shipped.inputs[0].shape[1:]):
@@ -64,7 +101,7 @@ def _saved(model: str, input_shape: tuple[int, ...] | None) -> LayerGraph:
         raise GraphError(f"{model}: no such file")
     saved = LayerGraph.load(Path(model))
     if input_shape not in (None, saved.inputs[0].shape[1:]):
-        raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out --input")
+        raise RequestError(f"{model} was captured for samples of {saved.inputs[0].shape[1:]}; leave out `input`")
     # a graph captured under a name that finds the model keeps it, so that its plans can be run
     return saved if saved.name in shipped_names() or ":" in saved.name else replace(saved, name=model)
 
@@ -107,7 +144,7 @@ def build_model(
     module, sample = make_model(model, folder)
     if input_shape is None:
         if sample is None:
-            raise RequestError(f"{model}: give the shape of one sample, as in --input 3x224x224")
+            raise RequestError(f"{model}: give the shape of one sample: `input=(3, 224, 224)`")
         return module, sample
     if sample is None:
         return module, torch.zeros(()).expand(2, *input_shape)  # no memory: nobody reads its values

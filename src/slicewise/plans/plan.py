@@ -6,7 +6,7 @@ A pipeline plan slices no layer: its devices hold one stage of the network each.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from math import prod
 from pathlib import Path
@@ -30,6 +30,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
 from slicewise.partition.stages import Cuts
 from slicewise.plans.plan_file import PinFields, PlanV1Fields, PlanV2Fields
+from slicewise.plans.request import Request, remembered
 from slicewise.saving import write_file
 
 SCHEMA_VERSION = 2
@@ -104,6 +105,7 @@ class Plan:
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
     pipeline: Stages | None = None
+    request: Request | None = None  # what was asked
     graph: LayerGraph | None = None  # the network it is for
     machine: Cluster | None = None  # the devices it is for, with the figures it was priced by
 
@@ -114,6 +116,12 @@ class Plan:
     def hardware(self) -> Cluster:
         """The cluster it is for, as described when the plan was made."""
         return self.machine or load_cluster(self.cluster).with_devices(self.devices)
+
+    @property
+    def asked(self) -> Request:
+        """The request, as far as the file tells it, for the training and the cost model that the plan has now."""
+        told = self.request or remembered(self.certificate, self.training, self.cost_model)
+        return replace(told, training=self.training, cost=self.cost_model)
 
     def to_dict(self) -> dict[str, Any]:
         names = list(self.axes)
@@ -130,6 +138,7 @@ class Plan:
             "predicted": self.predicted.to_dict(),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
             "certificate": dict(self.certificate),
+            **({"request": self.request.to_dict()} if self.request else {}),
             **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
             "layers": [
                 {
@@ -152,8 +161,8 @@ class Plan:
         text = json.dumps(fields, indent=1)
         return f'{text[:-2]},\n "graph": {self.graph.to_json()}}}\n' if self.graph else f"{text}\n"
 
-    def save(self, path: Path) -> None:
-        write_file(path, self.to_json())
+    def save(self, path: str | Path) -> None:
+        write_file(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Plan":
@@ -187,6 +196,9 @@ class Plan:
                 baselines=fields.baselines,
                 certificate=document.get("certificate", {}),
                 pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,
+                request=Request.from_dict(carried.request, "request")
+                if carried and carried.request is not UNSET
+                else None,
                 graph=LayerGraph.from_dict(carried.graph, "graph") if carried and carried.graph is not UNSET else None,
                 machine=cluster_of(carried.machine, "machine") if carried and carried.machine is not UNSET else None,
             )
@@ -203,7 +215,7 @@ class Plan:
         if self.devices != prod(self.axes.values()):
             raise PlanError(
                 f"devices is {self.devices}, but the mesh has {prod(self.axes.values())}: "
-                f"{' x '.join(map(str, self.axes.values())) or 1}; plan again with --devices {self.devices}"
+                f"{' x '.join(map(str, self.axes.values())) or 1}; plan again with `devices={self.devices}`"
             )
 
     def _check_carried(self) -> None:
@@ -243,7 +255,7 @@ class Plan:
             raise PlanError(f"the plan is not for this network ({details}); plan again, or rename the layers")
         sizes = tuple(self.axes.values())
         if sizes != mesh.sizes:
-            raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with --devices")
+            raise PlanError(f"the plan's mesh is {sizes}, the cluster's {mesh.sizes}; plan again with other `devices`")
         if self.pipeline is not None:
             sliced = [name for name, slicing in self.slicings.items() if any(slicing)]
             if sliced:
@@ -259,6 +271,11 @@ class Plan:
                     f"{layer.name}: with batch {self.batch} on {self.devices} devices this must be "
                     f"{spelled(fixed, self.axes)}: what ranks feed and get follows from the batch"
                 )
+
+
+def loaded(plan: Plan | str | Path) -> Plan:
+    """The plan itself, or that of a file."""
+    return plan if isinstance(plan, Plan) else Plan.load(plan)
 
 
 def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from slicewise.formats.schema import Count, Excerpt, Name, Natural, NonNegative, Note, Notes, Positive, Table
+from slicewise.formats.schema import Count, Excerpt, Name, Natural, NonNegative, Note, Notes, Positive, Share, Table
 from slicewise.graph.dims import Dim
 
 
@@ -55,15 +55,43 @@ class PlanV1Fields(Table):
     pipeline: PipelineFields | None = None
 
 
-class PlanV2Fields(PlanV1Fields):
-    """Carries them too: as a saved graph, and as a cluster's description."""
+class SpaceFields(Table):
+    dims_per_layer: Count
+    dims_per_tier: Count
+    reductions: bool
+    uneven: bool
 
+
+class RequestFields(Table):
+    """What was asked: `slicewise explain` and planning again read it."""
+
+    strategy: Name
+    dtype: Name
+    optimizer: Name
+    recompute: bool
+    batchnorm: Name
+    cost: Name
+    space: SpaceFields
+    objective: Name
+    memory_limit_bytes: Positive | None
+    fix: list[str]
+    forbid: list[str]
+    gap: Share
+    time_limit_s: Positive | None
+    search: Name
+    segments: Count | None
+
+
+class PlanV2Fields(PlanV1Fields):
+    """Carries them too: as a saved graph, and as a cluster's description. May say what was asked."""
+
+    request: dict[str, Any] | UnsetType = UNSET
     machine: dict[str, Any] | UnsetType = UNSET
     graph: dict[str, Any] | UnsetType = UNSET
 
 
 class PinFields(Excerpt):
-    """What a certificate says that planning again needs."""
+    """What a certificate says that planning again needs, where the plan does not carry its request."""
 
     constraints: list[str] = field(default_factory=list)
     memory_limit_bytes: Positive | None = None

@@ -45,7 +45,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
     try:
         import matplotlib
     except ModuleNotFoundError as error:
-        raise RequestError("--figure needs matplotlib; `pip install slicewise[figures]`") from error
+        raise RequestError("a figure needs matplotlib; `pip install slicewise[figures]`") from error
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "slicewise"  # the same plan gives the same file
     matplotlib.rcParams["svg.fonttype"] = "none"  # words stay words: small files that can be searched

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from slicewise.cluster.margins import margin_of
+from slicewise.strategies.options import HOUR_S, Option
 from slicewise.strategies.projecting import Oracle
-from slicewise.strategies.provision import HOUR_S, Option
 from slicewise.strategies.showing import counted, hours
 from slicewise.text.page import Page
 from slicewise.text.tables import Table

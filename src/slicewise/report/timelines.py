@@ -5,7 +5,7 @@ from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.registry import model_named
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts
-from slicewise.planning import model_of
+from slicewise.planning.modelling import model_of
 from slicewise.plans.plan import Plan, Stages
 from slicewise.simulate.schedules import simulate_schedule
 from slicewise.simulate.step import simulate_step

@@ -19,7 +19,7 @@ from slicewise.graph.factories import tensors_of
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import build_model
 from slicewise.partition.stages import Cuts
-from slicewise.planning import predicted_of
+from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
 from slicewise.running.contenders import opponent, pipeline_contender, sliced_contender
 from slicewise.running.measure import (

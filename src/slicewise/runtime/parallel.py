@@ -126,7 +126,7 @@ def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> Own:
     if dist.get_world_size() != plan.devices:
         raise PlanError(
             f"the plan is for {plan.devices} devices, this world has {dist.get_world_size()} ranks; "
-            f"start {plan.devices} ranks, or plan again with --devices {dist.get_world_size()}"
+            f"start {plan.devices} ranks, or plan again with `devices={dist.get_world_size()}`"
         )
     _check_dtype(model, plan)
     planned = graph or plan.graph

@@ -34,9 +34,11 @@ def pipeline(
 ) -> "Pipeline":
     """`model` under a pipeline plan, on the initialised process group; `loss(output, target)` is a mean over samples.
 
-    >>> net = slicewise.pipeline(model, "plan.json", loss=F.cross_entropy)
-    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    >>> net.step(x, target); optimizer.step(); optimizer.zero_grad()
+    Inside torchrun:
+
+        net = sw.pipeline(model, "plan.json", loss=F.cross_entropy)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net.step(x, target); optimizer.step(); optimizer.zero_grad()
     """
     chosen = loaded(plan, pipeline=True)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
@@ -195,7 +197,7 @@ def _check_shape(layer: Layer, tensor: Tensor) -> None:
     if tuple(tensor.shape[1:]) != layer.shape[1:]:
         raise PlanError(
             f"the plan is for samples of shape {layer.shape[1:]}, {layer.name} has {tuple(tensor.shape[1:])}; "
-            "plan again with --input"
+            "plan again with another `input`"
         )
     if tensor.requires_grad:
         raise PlanError(f"{layer.name}: gradients of the input are not computed; pass it detached")

@@ -22,8 +22,10 @@ def data_loader(
     load the same samples in the same order, and whatever random numbers (of random, NumPy or torch) the dataset
     draws for a sample are the same on every rank: they follow from seed, epoch and index.
 
-    >>> loader = data_loader(dataset, net, batch=64, num_workers=4)
-    >>> loader.sampler.set_epoch(epoch)     # as with DistributedSampler: another order, other random numbers
+    Inside torchrun:
+
+        loader = sw.data_loader(dataset, net, batch=64, num_workers=4)
+        loader.sampler.set_epoch(epoch)     # as with DistributedSampler: another order, other random numbers
     """
     ranks = net.ranks if net.local_samples else 1
     if batch % ranks:

@@ -209,3 +209,14 @@ BASELINES: Mapping[str, Baseline] = {
 }
 HYBRIDS: Mapping[str, Split] = {"data+filter": _filtered, "data+spatial": _spatially}
 COMPARED = tuple(name for name in BASELINES if STRATEGIES[name].compared)
+
+
+def baseline_slicings(model: CostModel) -> tuple[dict[str, dict[str, Slicing]], dict[str, str]]:
+    """The baselines that stand beside every plan, as far as they exist for this network, and why the others do not."""
+    found, reasons = {}, {}
+    for name in COMPARED:
+        try:
+            found[name] = BASELINES[name](model)
+        except InfeasibleError as error:
+            reasons[name] = str(error)
+    return found, reasons

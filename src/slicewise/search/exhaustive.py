@@ -12,7 +12,7 @@ def enumerate_all(problem: Problem) -> Solution:
     for vector in problem.vectors:
         size *= len(vector)
     if size > LIMIT:
-        raise RequestError(f"exhaustive search over {size:.3g} plans would not end; use --search elimination")
+        raise RequestError(f'exhaustive search over {size:.3g} plans would not end; use `search="elimination"`')
     edges_into: list[list[int]] = [[] for _ in problem.vectors]
     for i, j in problem.matrices:
         edges_into[j].append(i)

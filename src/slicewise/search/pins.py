@@ -52,9 +52,7 @@ class Pins:
 
     @classmethod
     def parse(cls, fix: Sequence[str] = (), forbid: Sequence[str] = ()) -> "Pins":
-        return cls(
-            tuple(Pin.parse(text, "--fix") for text in fix), tuple(Pin.parse(text, "--forbid") for text in forbid)
-        )
+        return cls(tuple(Pin.parse(text, "fix") for text in fix), tuple(Pin.parse(text, "forbid") for text in forbid))
 
     @cached_property
     def spelled(self) -> tuple[str, ...]:
@@ -80,7 +78,7 @@ class Pins:
         fixed, forbidden = self.of(layer)
         allowed = self.allows(layer, choices)
         if not allowed.any():
-            pins = ", ".join([f"--fix {pin}" for pin in fixed] + [f"--forbid {pin}" for pin in forbidden])
+            pins = ", ".join([f"fix {pin}" for pin in fixed] + [f"forbid {pin}" for pin in forbidden])
             dims = [dim.value for dim in Dim if (choices.degrees(dim) > 1).any()]
             raise InfeasibleError(
                 f"{layer.name}: no legal slicing is left under {pins}; it can be sliced along "

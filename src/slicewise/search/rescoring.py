@@ -5,16 +5,19 @@ these is improved by parts of the others: layers that differ and are joined by e
 makes the simulated step shorter. What comes out is never slower, simulated, than any of the plans that went in.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
+from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
+from slicewise.search.certificate import OPTIMUM
+from slicewise.search.pins import Pins
 from slicewise.simulate.step import simulate_step
 from slicewise.units import ROUNDING
 
 _PARTS = 6  # taken over from one plan, those that change most layers first
-OPTIMUM = "the additive optimum"
 
 Slicings = Mapping[str, Slicing]
 
@@ -29,9 +32,20 @@ class Rescored:
 
 
 def rescored(
-    model: CostModel, optimum: Slicings, others: Mapping[str, Slicings], allowed: Callable[[Slicings], bool]
+    model: CostModel,
+    optimum: Slicings,
+    others: Mapping[str, Slicings],
+    *,
+    pins: Pins = Pins(),  # noqa: B008 (frozen)
+    memory_limit_bytes: float = float("inf"),
 ) -> Rescored:
-    """`others` by name, as far as they are `allowed`: pinned layers as they must be, and within memory."""
+    """`others` by name, as far as pinned layers are as they must be, and memory suffices."""
+
+    def allowed(plan: Slicings) -> bool:
+        mesh = model.cluster.mesh
+        pinned = (pins.allows(layer, Choices.of([plan[layer.name]], mesh)).all() for layer in model.graph)
+        return all(pinned) and sum(model.plan_costs(plan).values(), Cost()).peak_memory_bytes <= memory_limit_bytes
+
     plans = {OPTIMUM: optimum, **{name: plan for name, plan in others.items() if allowed(plan)}}
     seconds = {name: simulate_step(model, plan).seconds for name, plan in plans.items()}
     best = min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))

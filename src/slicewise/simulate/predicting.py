@@ -12,10 +12,7 @@ from slicewise.terms import LAYER_TERMS
 
 
 def predicted_step(model: CostModel, slicings: Mapping[str, Slicing]) -> Prediction:
-    """Played with overlap where the cost model knows any; otherwise the sum of its terms.
-
-    >>> predicted_step(AnalyticModel(graph, cluster), data(model)).iteration_s
-    """
+    """Played with overlap where the cost model knows any; otherwise the sum of its terms."""
     total = sum(model.plan_costs(slicings).values(), Cost())
     simulated_s, exposed_sync_s = total.total_s, total.sync_s
     if model.overlaps:

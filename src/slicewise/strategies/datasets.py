@@ -14,5 +14,5 @@ SAMPLES = {
 
 def samples_of(dataset: str) -> int:
     if dataset not in SAMPLES:
-        raise UnknownName("data set", dataset, SAMPLES, " or give --samples N")
+        raise UnknownName("data set", dataset, SAMPLES, " or give the number of `samples`")
     return SAMPLES[dataset]

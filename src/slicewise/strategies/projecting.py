@@ -5,13 +5,17 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster
+from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster, machine_of
 from slicewise.cluster.margins import margin_of
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import graph_of
+from slicewise.planning.asking import requested
+from slicewise.plans.request import Request
 from slicewise.strategies.datasets import samples_of
 from slicewise.strategies.engines import Engine, Split, engine_named, of_prediction
 from slicewise.strategies.projection import Projection, memory_reason
@@ -19,7 +23,12 @@ from slicewise.strategies.registry import check_strategies
 from slicewise.strategies.setting import Terms
 from slicewise.strategy import LAYERWISE, SERIAL, STRATEGIES
 from slicewise.terms import MOVING_GROUPS
-from slicewise.units import ROUNDING
+from slicewise.units import ROUNDING, bytes_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from slicewise.graph.capture import Sample
 
 AS_FRAMEWORKS_DO = Training(batchnorm="local")
 
@@ -47,7 +56,7 @@ class Oracle:
         batch = self.batch if self.batch is not None else (self.batch_per_device or 0) * devices
         if batch < 1 or not float(batch).is_integer():
             raise RequestError(
-                f"--batch-per-device {self.batch_per_device:g} on {devices} devices is a batch of {batch:g}; "
+                f"a batch per device of {self.batch_per_device:g} on {devices} devices is a batch of {batch:g}; "
                 f"choose counts that make it whole"
             )
         if batch not in self._countable:
@@ -70,19 +79,11 @@ class Oracle:
 
     def layerwise(self, devices: int, progress: Callable[[str], None]) -> Projection:
         """The planner's optimum."""
-        from slicewise.planning import plan
-
         batch = self.batch_at(devices)
         try:
             cluster = self.cluster.with_devices(devices)
             cluster = cluster if self.overlap is None else replace(cluster, overlap=self.overlap)
-            made = plan(
-                self.graph,
-                cluster,
-                batch=batch,
-                training=self.training,
-                progress=progress,
-            )
+            made = requested(self.graph.with_batch(batch), cluster, Request(training=self.training), progress)
         except (InfeasibleError, ClusterError, PlanError) as error:
             return self._row(LAYERWISE, devices, batch, None, str(error))
         terms = of_prediction(made.predicted)
@@ -205,26 +206,50 @@ def oracle_of(
 
 
 def oracle(
-    graph: LayerGraph,
-    cluster: str | Cluster,
+    model: "LayerGraph | nn.Module | str | Path",
+    cluster: str | Path | Cluster = "local",
     *,
     devices: Sequence[int],
     batch_per_device: float | None = None,
     batch: int | None = None,
     strategies: Sequence[str] = tuple(STRATEGIES),
     layerwise: bool = False,
+    dataset: str | None = None,
+    samples: int | None = None,
+    engine: str = "paradl",
+    dtype: str = "fp32",
+    optimizer: str = "sgd",
+    recompute: bool = False,
+    batchnorm: str = "local",
+    overlap: bool | None = None,
+    split: Split | None = None,
+    memory_limit: float | str | None = None,
+    input: tuple[int, ...] | None = None,
+    sample: "Sample | None" = None,
+    trust: bool = False,
     progress: Callable[[str], None] = lambda _: None,
-    **request: Any,
 ) -> ProjectionTable:
     """Every strategy at every device count: seconds by term, memory, range, and feasible or why not.
 
-    `batch_per_device` scales weakly, `batch` strongly. Further: `dataset` or `samples` for epochs, `engine`
-    ("paradl", "slicewise"), `training`, `overlap`, `split=(p1, p2)` of hybrids, `memory_limit_bytes`.
+    `batch_per_device` scales weakly, `batch` strongly. `dataset` or `samples` tell epochs. `split=(p1, p2)` is of
+    hybrids. `engine` is "paradl" (closed forms) or "slicewise" (plans, simulated). The model is given as for `plan`.
 
-    >>> oracle(load_graph("resnet50"), "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
+    >>> sw.oracle("resnet50", "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
     'data'
     """
-    asked = oracle_of(graph, cluster, batch_per_device=batch_per_device, batch=batch, **request)
+    asked = oracle_of(
+        graph_of(model, input, sample=sample, trust=trust),
+        machine_of(cluster),
+        batch_per_device=batch_per_device,
+        batch=batch,
+        dataset=dataset,
+        samples=samples,
+        engine=engine,
+        training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
+        overlap=overlap,
+        split=split,
+        memory_limit_bytes=bytes_of(memory_limit),
+    )
     names = check_strategies(strategies)
     return table_of(asked, names, sorted(set(devices)), layerwise=layerwise, progress=progress)
 

@@ -19,7 +19,7 @@ from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.plans.plan import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
-from slicewise.search.planner import best_slicings
+from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem
 from slicewise.simulate.predicting import predicted_step
 from tests.pricing import cost_of

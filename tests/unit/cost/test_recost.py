@@ -17,7 +17,8 @@ from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
-from slicewise.search.planner import baseline_slicings, best_slicings
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.optimum import best_slicings
 from tests.builders import machine, residual_net
 from tests.pricing import cost_of
 

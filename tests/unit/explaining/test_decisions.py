@@ -9,8 +9,8 @@ from slicewise.explaining.decisions import explain, explain_slicings
 from slicewise.graph.sources import load_graph
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
-from slicewise.search.baselines import data
-from slicewise.search.planner import baseline_slicings, best_slicings
+from slicewise.search.baselines import baseline_slicings, data
+from slicewise.search.optimum import best_slicings
 from tests.builders import machine, small_cnn
 
 

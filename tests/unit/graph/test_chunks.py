@@ -56,12 +56,12 @@ def test_instance_norms_are_not_concerned() -> None:
 
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
-    with pytest.raises(PlanError, match="3 samples do not reach 4 ranks; use --batchnorm exact, or a batch of 4 or mo"):
+    with pytest.raises(PlanError, match="3 samples do not reach 4 ranks; use batchnorm exact, or a batch of 4 or mo"):
         with_local_statistics(_graph(3, 6, 6), 4)
 
 
 def test_a_chunk_of_one_value_is_refused_as_ddp_refuses_it() -> None:
-    with pytest.raises(PlanError, match=r"norm0: .* 13 samples on 4 ranks .* use --batchnorm exact, or a batch of 8"):
+    with pytest.raises(PlanError, match=r"norm0: .* 13 samples on 4 ranks .* use batchnorm exact, or a batch of 8"):
         with_local_statistics(_graph(13, 1, 1), 4)
     assert _norm(with_local_statistics(_graph(14, 1, 1), 4)).chunk == 4
     assert _norm(with_local_statistics(_graph(1), 1)).chunk == 1  # one rank is one device

@@ -112,13 +112,13 @@ def test_a_sample_may_be_several_tensors_each_of_its_shape(factories: Path, fact
     assert {layer.name: layer.shape for layer in graph.inputs} == {"x": (2, 3, 8, 8), "mask": (2, 1, 8, 8)}
     first = graph.inputs[0].shape[1:]
     assert load_graph(model, first) == graph  # what a plan remembers
-    with pytest.raises(RequestError, match="brings a sample of 2 tensors, each of its shape; leave out --input"):
+    with pytest.raises(RequestError, match="brings a sample of 2 tensors, each of its shape; leave out `input`"):
         load_graph(model, (3, 16, 16))
 
 
 def test_a_factory_without_a_sample_needs_a_shape(factories: Path) -> None:
     assert load_graph(f"{factories}:plain", (3, 8, 8)).inputs[0].shape == (2, 3, 8, 8)
-    with pytest.raises(RequestError, match="give the shape of one sample, as in --input 3x224x224"):
+    with pytest.raises(RequestError, match=r"give the shape of one sample: `input=\(3, 224, 224\)`"):
         build_model(f"{factories}:plain")
 
 

@@ -36,7 +36,7 @@ def test_a_saved_graph_is_for_samples_of_one_shape(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     small_cnn().save(path)
     assert load_graph(str(path), (3, 8, 8)).layers == small_cnn().layers
-    with pytest.raises(RequestError, match=r"mine.json was captured for samples of \(3, 8, 8\); leave out --input"):
+    with pytest.raises(RequestError, match=r"mine.json was captured for samples of \(3, 8, 8\); leave out `input`"):
         load_graph(str(path), (3, 16, 16))
 
 

@@ -122,7 +122,7 @@ def test_the_zoos_chains_of_blocks_make_pipelines(model: str) -> None:
 def test_a_pipeline_is_a_strategy_like_any_other() -> None:
     made = baseline_plan(small_cnn(), CLUSTER, "pipeline", batch=8, micro_batches=4)
     assert made.to_dict() == pipeline_plan(small_cnn(), CLUSTER, batch=8, micro_batches=4).to_dict()
-    with pytest.raises(RequestError, match="--cost optcnn has no price for a pipeline; use analytic"):
+    with pytest.raises(RequestError, match='`cost="optcnn"` has no price for a pipeline; use analytic'):
         baseline_plan(small_cnn(), CLUSTER, "pipeline", batch=8, cost="optcnn")
-    with pytest.raises(RequestError, match="--segments are a pipeline's micro-batches; --strategy data has none"):
+    with pytest.raises(RequestError, match=r"`segments` are a pipeline's micro-batches; `strategy=\"data\"` has none"):
         baseline_plan(small_cnn(), CLUSTER, "data", batch=8, micro_batches=4)

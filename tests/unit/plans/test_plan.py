@@ -83,7 +83,7 @@ def test_a_plan_for_another_network_names_a_few_layers(plan: Plan) -> None:
 
 def test_a_plan_for_another_mesh_is_refused(plan: Plan) -> None:
     with pytest.raises(
-        PlanError, match=r"the plan's mesh is \(2, 2\), the cluster's \(2,\); plan again with --devices"
+        PlanError, match=r"the plan's mesh is \(2, 2\), the cluster's \(2,\); plan again with other `devices`"
     ):
         plan.check(small_cnn(), machine(2).mesh)
 
@@ -137,7 +137,7 @@ def with_field(plan: Plan, path: str, value: Any) -> dict[str, Any]:
         ("batch", "16", "batch is '16'; must be a whole number of at least 1"),
         ("batch", 0, "batch is 0; must be a whole number of at least 1"),
         ("batch", 10**20, "batch is 100000000000000000000; must be a whole number of at most 1,000,000,000,000,000"),
-        ("devices", 8, "devices is 8, but the mesh has 4: 2 x 2; plan again with --devices 8"),
+        ("devices", 8, "devices is 8, but the mesh has 4: 2 x 2; plan again with `devices=8`"),
         ("mesh", {"tier00": 2, "tier10": 4}, "devices is 4, but the mesh has 8: 2 x 4"),
         ("mesh", {"tier00": 2, "tier10": -2}, "mesh.tier10 is -2; must be a whole number of at least 1"),
         ("mesh", {"tier00": 2, "tier10": 2, "x y": 1.5}, "mesh['x y'] is 1.5; must be a whole number of at least 1"),

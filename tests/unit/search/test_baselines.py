@@ -8,6 +8,7 @@ from slicewise.partition.legal import contract, refusal
 from slicewise.search.baselines import (
     BASELINES,
     COMPARED,
+    baseline_slicings,
     channel,
     data,
     data_filter,
@@ -16,7 +17,6 @@ from slicewise.search.baselines import (
     owt,
     spatial,
 )
-from slicewise.search.planner import baseline_slicings
 from tests.builders import Net, machine, residual_net, small_cnn
 
 

@@ -8,10 +8,11 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, check_legal, check_ties, legal_slicings
 from slicewise.planning import plan
+from slicewise.search.baselines import baseline_slicings
 from slicewise.search.candidates import candidates
 from slicewise.search.elimination import eliminate
+from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
-from slicewise.search.planner import baseline_slicings, best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import Net, machine, residual_net
 from tests.pricing import cost_of

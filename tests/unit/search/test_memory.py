@@ -1,6 +1,6 @@
 """Plans under a memory limit, against every plan of networks that are small enough."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,9 @@ from slicewise.partition.choices import Floats
 from slicewise.partition.legal import Space
 from slicewise.planning import pareto, plan
 from slicewise.search.candidates import Candidates
-from slicewise.search.memory import fastest, frontier, smallest, smallest_peak
+from slicewise.search.memory import smallest_peak
+from slicewise.search.optimum import fastest
+from slicewise.search.priced import frontier, smallest
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.solver import Effort, Settings
 from tests.builders import Net, machine
@@ -125,7 +127,7 @@ def test_a_plan_for_a_device_fits_it() -> None:
     assert smallest_bytes < peak
     limit = (peak + smallest_bytes) // 2
     small = replace(cluster, device=replace(cluster.device, memory_bytes=limit))
-    for made in (plan(heavy_net(), small), plan(heavy_net(), cluster, memory_limit_bytes=limit)):
+    for made in (plan(heavy_net(), small), plan(heavy_net(), cluster, memory_limit=limit)):
         assert made.predicted["peak_memory_bytes"] <= limit
         assert made.predicted["additive_s"] >= free.predicted["additive_s"]
         assert made.certificate["constraints"][-1].startswith("at most ")
@@ -135,7 +137,7 @@ def test_a_baseline_that_does_not_fit_says_so() -> None:
     cluster = machine(2, 2)
     least = plan(heavy_net(), cluster, objective="memory")
     limit = int(least.predicted["peak_memory_bytes"])
-    made = plan(heavy_net(8), cluster, memory_limit_bytes=2 * limit)
+    made = plan(heavy_net(8), cluster, memory_limit=2 * limit)
     assert any(not baseline["feasible"] for baseline in made.baselines.values())
     for baseline in made.baselines.values():
         if "peak_memory_bytes" in baseline:
@@ -146,24 +148,24 @@ def test_what_would_fit_is_told_and_does_fit() -> None:
     cluster = machine(2)
     graph = wide_net(4)
     needs = int(plan(graph, cluster, objective="memory").predicted["peak_memory_bytes"])
-    with pytest.raises(InfeasibleError, match=r"no plan fits.*; would fit: .*--batch 2") as error:
-        plan(graph, cluster, memory_limit_bytes=0.6 * needs)
-    assert "--devices 4" in str(error.value)
-    assert plan(graph, cluster, batch=2, memory_limit_bytes=0.6 * needs)
-    assert plan(graph, cluster, devices=4, memory_limit_bytes=0.6 * needs)
-    with pytest.raises(InfeasibleError, match="nor with --recompute, 16 times the devices or 1/16 the batch"):
-        plan(graph, cluster, memory_limit_bytes=10)
+    with pytest.raises(InfeasibleError, match=r"no plan fits.*; would fit: .*`batch=2`") as error:
+        plan(graph, cluster, memory_limit=0.6 * needs)
+    assert "`devices=4`" in str(error.value)
+    assert plan(graph, cluster, batch=2, memory_limit=0.6 * needs)
+    assert plan(graph, cluster, devices=4, memory_limit=0.6 * needs)
+    with pytest.raises(InfeasibleError, match="nor with `recompute=True`, 16 times the devices or 1/16 the batch"):
+        plan(graph, cluster, memory_limit=10)
 
 
 @pytest.mark.parametrize("objective", ["time", "memory"])
 def test_a_limit_holds_whatever_the_objective(objective: str) -> None:
     with pytest.raises(InfeasibleError, match="no plan fits"):
-        plan(wide_net(), machine(2), objective=objective, memory_limit_bytes=1000)
+        plan(wide_net(), machine(2), objective=objective, memory_limit=1000)
 
 
 def test_an_optimizer_with_less_state_keeps_less() -> None:
     peaks = [
-        plan(wide_net(), machine(2), training=training, objective="memory").predicted["peak_memory_bytes"]
+        plan(wide_net(), machine(2), **asdict(training), objective="memory").predicted["peak_memory_bytes"]
         for training in (Training(optimizer="adam"), Training(optimizer="momentum"), Training())
     ]
     assert peaks == sorted(peaks, reverse=True)

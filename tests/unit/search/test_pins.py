@@ -9,9 +9,10 @@ from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
 from slicewise.plans.plan import degrees
+from slicewise.search.baselines import baseline_slicings
 from slicewise.search.candidates import candidates
+from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pin, Pins
-from slicewise.search.planner import baseline_slicings, best_slicings
 from tests.builders import Net, machine, small_cnn
 
 CLUSTER = machine(2, 2)
@@ -39,7 +40,7 @@ def test_a_pin_is_a_pattern_and_dims_with_degrees_or_not(text: str, pin: Pin) ->
 
 @pytest.mark.parametrize("dims", ["", "X", "n", "N4x", "4N", "N0", "N2N4", "Whole"])
 def test_what_are_no_dims_is_refused_with_an_example(dims: str) -> None:
-    with pytest.raises(RequestError, match=rf"--forbid 'fc1={dims}': '{dims}' are no dims; .* as in 'features.\*=N'"):
+    with pytest.raises(RequestError, match=rf"forbid 'fc1={dims}': '{dims}' are no dims; .* as in 'features.\*=N'"):
         Pin.parse(f"fc1={dims}", "--forbid")
 
 
@@ -98,10 +99,10 @@ def test_pins_of_equal_layers_may_differ() -> None:
 
 
 def test_pins_that_no_slicing_meets_are_named_with_what_could_be_sliced() -> None:
-    message = r"flatten0: no legal slicing is left under --fix \*=H; it can be sliced along N, F$"
+    message = r"flatten0: no legal slicing is left under fix \*=H; it can be sliced along N, F$"
     with pytest.raises(InfeasibleError, match=message):
         plan(small_cnn(8), CLUSTER, fix=["conv0=H", "*=H"])
-    with pytest.raises(InfeasibleError, match="conv0: no legal slicing is left under --fix conv0=N, --forbid \\*=N"):
+    with pytest.raises(InfeasibleError, match="conv0: no legal slicing is left under fix conv0=N, forbid \\*=N"):
         plan(small_cnn(8), CLUSTER, fix=["conv0=N"], forbid=["*=N"])
 
 

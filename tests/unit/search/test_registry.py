@@ -38,7 +38,7 @@ def test_every_search_solves_a_single_layer(name: str) -> None:
 
 def test_exhaustive_search_refuses_what_would_not_end() -> None:
     problem = Problem(vectors=(np.zeros(100),) * 6, matrices={})
-    with pytest.raises(RequestError, match=r"over 1e\+12 plans would not end; use --search elimination"):
+    with pytest.raises(RequestError, match=r'over 1e\+12 plans would not end; use `search="elimination"`'):
         enumerate_all(problem)
 
 

@@ -10,7 +10,9 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from slicewise.planning import plan
 from slicewise.search import solver
-from slicewise.search.planner import Certificate, baseline_slicings, best_slicings
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.certificate import Certificate
+from slicewise.search.optimum import best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import dense_net, machine, residual_net, small_cnn
 from tests.pricing import cost_of
@@ -67,7 +69,7 @@ def test_at_a_deadline_the_gap_is_true_and_no_baseline_is_cheaper(graph: LayerGr
 
 
 def test_what_a_deadline_left_open_is_said() -> None:
-    made = plan(residual_net(8), machine(4), time_limit_s=1e-9)
+    made = plan(residual_net(8), machine(4), time_limit=1e-9)
     best = plan(residual_net(8), machine(4))
     assert not made.certificate["optimal"]
     assert 0 < made.certificate["gap"] < 1

@@ -74,7 +74,7 @@ def test_four_devices_may_share_a_sample() -> None:
 
 
 def test_what_does_not_fit_keeps_its_figures_and_is_never_best() -> None:
-    table = small_table(memory_limit_bytes=1000)
+    table = small_table(memory_limit=1000)
     rows = [row for row in table if row.terms]
     assert rows
     assert all((row.reason or "").startswith("memory: needs") and row.iteration_s > 0 for row in rows)
@@ -86,7 +86,7 @@ def test_a_memory_limit_makes_hybrids_choose_another_split() -> None:
     features = net.flatten(net.conv(net.input(4, 3, 8, 8), 8))
     net.output(net.linear(net.linear(features, 64), 64))
     free, tight = (
-        oracle(net.graph, machine(4, 4), devices=[16], batch=16, strategies=["data+filter"], memory_limit_bytes=limit)
+        oracle(net.graph, machine(4, 4), devices=[16], batch=16, strategies=["data+filter"], memory_limit=limit)
         for limit in (None, 120_000)
     )
     assert [(row.terms.split, row.feasible) for row in (*free, *tight) if row.terms] == [("2x8", True), ("4x4", True)]
@@ -202,7 +202,7 @@ def test_fewer_samples_than_devices_rule_out_plans_with_local_norms_and_nothing_
     impossible = [row for row in table if row.devices == 8]
     assert {"spatial", "filter", "layerwise"} <= {row.strategy for row in impossible}
     assert all(
-        "use --batchnorm exact" in str(row.reason) for row in impossible if row.strategy not in ("serial", "pipeline")
+        "use batchnorm exact" in str(row.reason) for row in impossible if row.strategy not in ("serial", "pipeline")
     )
     assert all(row.feasible for row in table if row.devices == 2 and row.strategy in ("data", "spatial", "filter"))
 

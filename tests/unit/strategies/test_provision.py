@@ -2,8 +2,8 @@
 
 import pytest
 
+from slicewise.strategies.options import Option, frontier, options_of, within
 from slicewise.strategies.projecting import oracle
-from slicewise.strategies.provision import Option, frontier, options_of, within
 from tests.builders import machine, small_cnn
 
 COUNTS = [1, 2, 4, 6, 8, 16]

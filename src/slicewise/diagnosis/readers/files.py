@@ -14,9 +14,7 @@ from slicewise.timelines.chrome_file import read_trace
 
 
 def read_files(paths: Sequence[Path]) -> Record:
-    """>>> read_files([Path("rank0.json"), Path("rank1.json")]).ranks
-    (0, 1)
-    """
+    """Files of one run: of several ranks each, or one of all."""
     record = joined([read_file(path) for path in paths])
     return torch_profiler.with_waits(record) if record.kind is torch_profiler.KIND else record
 

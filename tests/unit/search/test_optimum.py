@@ -4,7 +4,8 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
-from slicewise.search.planner import baseline_slicings, best_slicings
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.optimum import best_slicings
 from slicewise.search.solver import Settings
 from tests.builders import Net, machine, residual_net, small_cnn
 from tests.pricing import cost_of

@@ -1,0 +1,219 @@
+"""The front door: keywords, as the commands have them, become a request, and the request a plan."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slicewise.cluster.cluster import Cluster, machine_of
+from slicewise.cost.training import Training
+from slicewise.errors import RequestError, UnknownName
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import graph_of
+from slicewise.partition.legal import SPACES, Space
+from slicewise.planning.fastest import fastest_plan
+from slicewise.planning.frontier import pareto_plans
+from slicewise.planning.named import baseline_plan, check_strategy
+from slicewise.plans.plan import Plan
+from slicewise.plans.request import Request
+from slicewise.search.solver import Progress
+from slicewise.strategy import LAYERWISE, STRATEGIES, Form
+from slicewise.units import bytes_of, seconds_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from slicewise.graph.capture import Sample
+
+PER_DEVICE = 32  # samples, where a model is given by name and no batch is
+# what only a search uses, and the value that asks for nothing
+SEARCHED: Mapping[str, Any] = {
+    "space": "full",
+    "dims_per_layer": None,
+    "dims_per_tier": None,
+    "memory_limit": None,
+    "objective": "time",
+    "fix": (),
+    "forbid": (),
+    "time_limit": None,
+    "gap": 0.0,
+    "search": "elimination",
+}
+
+
+def plan(
+    model: "LayerGraph | nn.Module | str | Path",
+    cluster: str | Path | Cluster = "local",
+    *,
+    batch: int | None = None,
+    devices: int | None = None,
+    strategy: str = LAYERWISE,
+    dtype: str = "fp32",
+    optimizer: str = "sgd",
+    recompute: bool = False,
+    batchnorm: str = "exact",
+    memory_limit: float | str | None = None,
+    fix: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    objective: str = "time",
+    gap: float = 0.0,
+    time_limit: float | str | None = None,
+    cost: str = "analytic",
+    space: str | Space = "full",
+    dims_per_layer: int | None = None,
+    dims_per_tier: int | None = None,
+    search: str = "elimination",
+    segments: int | None = None,
+    input: tuple[int, ...] | None = None,
+    sample: "Sample | None" = None,
+    trust: bool = False,
+    progress: Progress = lambda _: None,
+) -> Plan:
+    """The slicing of every layer that makes one training step fastest, with proof and baselines; or, under another
+    `strategy`, the plan of that.
+
+    `model` is a name as `slicewise plan` takes it, a saved or captured graph, or a module with a `sample` of its input.
+    `batch` is over all devices: left out, the graph's or the sample's own, or 32 per device for a name. The plan fits
+    the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
+    decided already. After `time_limit` (seconds or "5min") you get the best plan so far and its proven gap.
+
+    >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
+    >>> plan.certificate["optimal"], plan.certificate["returned"]
+    (True, 'the additive optimum')
+    """
+    given = {
+        "space": space,
+        "dims_per_layer": dims_per_layer,
+        "dims_per_tier": dims_per_tier,
+        "memory_limit": memory_limit,
+        "objective": objective,
+        "fix": tuple(fix),
+        "forbid": tuple(forbid),
+        "time_limit": time_limit,
+        "gap": gap,
+        "search": search,
+        "segments": segments,
+    }
+    asked = [name for name, value in given.items() if value != SEARCHED.get(name)]
+    refuse(f'`strategy="{strategy}"`', [f"`{name}`" for name in unused(strategy, asked)])
+    request = Request(
+        strategy=strategy,
+        training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
+        cost=cost,
+        space=_space(space, dims_per_layer, dims_per_tier),
+        objective=objective,
+        memory_limit_bytes=bytes_of(memory_limit),
+        fix=tuple(fix),
+        forbid=tuple(forbid),
+        gap=_share(gap),
+        time_limit_s=seconds_of(time_limit),
+        search=search,
+        segments=segments,
+    )
+    machine = machine_of(cluster, devices)
+    return requested(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
+
+
+def pareto(
+    model: "LayerGraph | nn.Module | str | Path",
+    cluster: str | Path | Cluster = "local",
+    *,
+    batch: int | None = None,
+    devices: int | None = None,
+    dtype: str = "fp32",
+    optimizer: str = "sgd",
+    recompute: bool = False,
+    batchnorm: str = "exact",
+    fix: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    space: str | Space = "full",
+    dims_per_layer: int | None = None,
+    dims_per_tier: int | None = None,
+    input: tuple[int, ...] | None = None,
+    sample: "Sample | None" = None,
+    trust: bool = False,
+    progress: Progress = lambda _: None,
+) -> list[Plan]:
+    """Plans from the fastest to the one that keeps the fewest bytes; arguments as for `plan`.
+
+    >>> plans = sw.pareto("lenet5", "p100-4x4", batch=64, devices=4)
+    >>> plans[0].predicted["peak_memory_bytes"] >= plans[-1].predicted["peak_memory_bytes"]
+    True
+    """
+    request = Request(
+        training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
+        space=_space(space, dims_per_layer, dims_per_tier),
+        fix=tuple(fix),
+        forbid=tuple(forbid),
+    )
+    machine = machine_of(cluster, devices)
+    return pareto_plans(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
+
+
+def requested(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress = lambda _: None) -> Plan:
+    """The plan that answers `request`, for the batch that `graph` has."""
+    if request.strategy == LAYERWISE:
+        return fastest_plan(graph, cluster, request, progress)
+    return baseline_plan(
+        graph,
+        cluster,
+        request.strategy,
+        batch=graph.batch,
+        training=request.training,
+        cost=request.cost,
+        micro_batches=request.segments,
+    )
+
+
+def unused(strategy: str, given: Iterable[str]) -> list[str]:
+    """Of the options that were given, those that `strategy` has no use for."""
+    check_strategy(strategy)
+    if strategy == LAYERWISE:
+        vain: tuple[str, ...] = ("segments",)
+    else:
+        vain = (*SEARCHED, *(() if STRATEGIES[strategy].form is Form.STAGES else ("segments",)))
+    return [name for name in given if name in vain]
+
+
+def refuse(mode: str, names: Sequence[str]) -> None:
+    """What would be ignored is refused."""
+    if names:
+        raise RequestError(
+            f"{mode} does not use {' and '.join(names)}; leave {'it' if len(names) == 1 else 'them'} out"
+        )
+
+
+def _sized(
+    model: "LayerGraph | nn.Module | str | Path",
+    cluster: Cluster,
+    batch: int | None,
+    input_shape: tuple[int, ...] | None,
+    sample: "Sample | None",
+    trust: bool,
+) -> LayerGraph:
+    graph = graph_of(model, input_shape, sample=sample, trust=trust)
+    if batch is None and isinstance(model, str | Path):
+        batch = PER_DEVICE * cluster.devices
+    return graph if batch is None else graph.with_batch(batch)
+
+
+def _space(space: str | Space, dims_per_layer: int | None, dims_per_tier: int | None) -> Space:
+    if isinstance(space, str):
+        if space not in SPACES:
+            raise UnknownName("space", space, SPACES)
+        space = SPACES[space]
+    found = replace(
+        space,
+        dims_per_layer=space.dims_per_layer if dims_per_layer is None else dims_per_layer,
+        dims_per_tier=space.dims_per_tier if dims_per_tier is None else dims_per_tier,
+    )
+    for what, count in (("layer", found.dims_per_layer), ("tier", found.dims_per_tier)):
+        if count < 1:
+            raise RequestError(f"dims per {what} must be 1 or more (got {count})")
+    return found
+
+
+def _share(gap: float) -> float:
+    if not 0 <= gap < 1:
+        raise RequestError(f"gap must be a share such as 0.01 (got {gap})")
+    return gap

@@ -1,0 +1,116 @@
+"""The slicing of every layer that makes one training step fastest, with proof and baselines.
+
+model_for            graph, machine and training -> what everything costs
+best_slicings        the optimum by the sum of terms, and its certificate      search/optimum.py
+rescored             the fastest with overlap simulated                        search/rescoring.py
+describe             the plan, beside the baselines
+_price_again         the same plan by an evaluator that shares no code         cost/recost.py
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.model import CostModel
+from slicewise.cost.recost import recost
+from slicewise.cost.registry import model_named
+from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
+from slicewise.planning.describing import describe
+from slicewise.planning.modelling import model_for
+from slicewise.planning.remedies import remedies
+from slicewise.plans.plan import Plan
+from slicewise.plans.request import Request
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.optimum import best_slicings
+from slicewise.search.pins import Pins
+from slicewise.search.registry import search_named
+from slicewise.search.rescoring import rescored
+from slicewise.search.solver import Progress, Settings
+from slicewise.simulate.predicting import predicted_step
+from slicewise.units import ROUNDING, amount
+
+OBJECTIVES = ("time", "memory")
+
+
+def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
+    """For the batch that `graph` has."""
+    _check(request)
+    model = model_for(graph, cluster, request.training, request.cost)
+    pins = Pins.parse(request.fix, request.forbid)
+    pins.check([layer.name for layer in model.graph])
+    found, reasons = baseline_slicings(model)
+    asked_bytes = request.memory_limit_bytes
+    limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
+    settings = Settings(
+        search=request.search,
+        time_limit_s=float("inf") if request.time_limit_s is None else request.time_limit_s,
+        gap=request.gap,
+        progress=progress,
+    )
+    try:
+        slicings, certificate = best_slicings(
+            model,
+            request.space,
+            found,
+            settings=settings,
+            pins=pins,
+            memory_limit_bytes=limit,
+            objective=request.objective,
+        )
+    except MemoryLimitError as error:
+        raise InfeasibleError(f"{error}{remedies(model, limit, request.space, pins)}") from error
+    proof = certificate.to_dict()
+    if request.objective == "time" and model.overlaps:
+        progress("simulating the best plan and the baselines")
+        again = rescored(model, slicings, found, pins=pins, memory_limit_bytes=limit)
+        slicings = dict(again.slicings)
+        proof = replace(certificate, returned=again.origin).to_dict() | {
+            "rescored": {
+                "returned": again.origin,
+                "candidates": again.candidates,
+                "simulated_s": again.simulated_s,
+                "optimum_simulated_s": again.optimum_s,
+            }
+        }
+    baselines = _priced(model, found, limit)
+    baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
+    made = describe(model, slicings, certificate=proof, baselines=baselines, request=request)
+    if model.recosted:
+        _price_again(model, slicings, made.predicted.additive_s)
+    return made
+
+
+def _check(request: Request) -> None:
+    """Before any work."""
+    search_named(request.search)
+    if request.objective not in OBJECTIVES:
+        raise UnknownName("objective", request.objective, OBJECTIVES)
+    if request.space.reductions and not model_named(request.cost).space.reductions:
+        raise RequestError(
+            f'`cost="{request.cost}"` has no price for sliced input channels; use it with `space="{request.cost}"`'
+        )
+
+
+def _priced(model: CostModel, found: Mapping[str, Mapping[str, Slicing]], limit: float) -> dict[str, dict[str, Any]]:
+    """The baselines that exist, each with whether it fits."""
+    rows = {}
+    for name, chosen in found.items():
+        expected = predicted_step(model, chosen)
+        peak = expected.peak_memory_bytes
+        fits = peak <= limit
+        reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
+        rows[name] = {**expected, "feasible": fits, "reason": reason}
+    return rows
+
+
+def _price_again(model: CostModel, slicings: Mapping[str, Slicing], additive_s: float) -> None:
+    """By an evaluator that shares no code with the tables: where the two differ, a plan is not to be trusted."""
+    again_s = recost(model.graph, model.cluster, slicings, model.training)
+    if abs(again_s - additive_s) > ROUNDING * additive_s:
+        raise SlicewiseError(
+            f"the plan costs {additive_s!r} s by the tables and {again_s!r} s by the independent evaluator; please "
+            f"report this with the command and the model"
+        )

@@ -1,0 +1,149 @@
+"""The public names: what the commands have, flat and typed."""
+
+import doctest
+import inspect
+import pathlib
+import re
+from importlib import import_module
+
+import pytest
+import torch
+from torch import nn
+
+import slicewise as sw
+from slicewise.cluster.writing import to_toml
+from slicewise.errors import InfeasibleError, RequestError
+from tests.builders import machine, residual_net, small_cnn
+
+SOURCE = pathlib.Path(sw.__file__).parent
+FUNCTIONS = [name for name in sw.__all__ if inspect.isfunction(getattr(sw, name))]
+TOLD = sorted(
+    ".".join(("slicewise", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in SOURCE.rglob("*.py")
+    if ">>>" in path.read_text()
+)
+
+
+def test_dir_lists_the_public_names_and_nothing_else() -> None:
+    assert dir(sw) == sorted(sw.__all__)
+    assert all(getattr(sw, name) is not None for name in sw.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'plam'"):
+        sw.plam  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"data_loader"}))  # whose options are DataLoader's
+def test_every_argument_has_a_name_and_a_type(name: str) -> None:
+    signature = inspect.signature(getattr(sw, name))
+    for parameter in signature.parameters.values():
+        assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL), parameter
+        assert parameter.annotation is not parameter.empty, parameter
+    assert signature.return_annotation is not signature.empty
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_examples_in_docstrings_are_true(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = import_module(name)
+    result = doctest.testmod(module, extraglobs={"sw": sw, "pathlib": pathlib}, report=True)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_functions_that_commands_have_tell_an_example() -> None:
+    told = {name for name in FUNCTIONS if ">>>" in (inspect.getdoc(getattr(sw, name)) or "")}
+    assert told >= {"plan", "pareto", "predict", "oracle", "provision", "explain", "compare", "what_if", "diagnose"}
+
+
+def test_a_module_is_planned_with_a_sample(tmp_path: pathlib.Path) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 14 * 14, 10))
+    file = tmp_path / "pair.toml"
+    file.write_text(to_toml(machine(2)))
+    made = sw.plan(model, file, batch=64, sample=torch.zeros(2, 3, 16, 16))
+    assert (made.batch, made.devices) == (64, 2)
+    assert sw.plan(model, str(file), sample=torch.zeros(4, 3, 16, 16)).batch == 4  # the sample's own
+    with pytest.raises(RequestError, match="a module goes with a sample"):
+        sw.plan(model, file, batch=64)
+    with pytest.raises(RequestError, match="a sample goes with a module"):
+        sw.plan("lenet5", file, batch=64, sample=torch.zeros(2, 3, 16, 16))
+    with pytest.raises(RequestError, match=r"a model is a name, a graph or a torch module \(got int\)"):
+        sw.plan(3, file)  # type: ignore[arg-type]
+
+
+def test_a_name_gets_32_samples_per_device_and_a_graph_keeps_its_own() -> None:
+    assert sw.plan("lenet5", machine(2), strategy="data").batch == 64
+    assert sw.plan(small_cnn(batch=8), machine(2), strategy="data").batch == 8
+
+
+def test_limits_are_numbers_or_text() -> None:
+    made = sw.plan(small_cnn(8), machine(2), memory_limit="8GiB", time_limit="5min")
+    assert made.request is not None
+    assert (made.request.memory_limit_bytes, made.request.time_limit_s) == (8 * 1024**3, 300)
+    with pytest.raises(RequestError, match=r"memory limit must look like 8GiB, .* \(got 'much'\)"):
+        sw.plan(small_cnn(8), machine(2), memory_limit="much")
+    with pytest.raises(RequestError, match=r"time limit must look like 90s, .* \(got 'soon'\)"):
+        sw.plan(small_cnn(8), machine(2), time_limit="soon")
+    with pytest.raises(RequestError, match=r"gap must be a share such as 0.01 \(got 7\)"):
+        sw.plan(small_cnn(8), machine(2), gap=7)
+    with pytest.raises(RequestError, match=r"dims per layer must be 1 or more \(got 0\)"):
+        sw.plan(small_cnn(8), machine(2), dims_per_layer=0)
+
+
+UNUSED = {
+    "space": "optcnn",
+    "dims_per_layer": 2,
+    "dims_per_tier": 1,
+    "memory_limit": "8GiB",
+    "objective": "memory",
+    "fix": ["*=N"],
+    "forbid": ["*=C"],
+    "time_limit": 5,
+    "gap": 0.1,
+    "search": "exhaustive",
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+@pytest.mark.parametrize("strategy", ["data", "pipeline"])
+def test_what_a_strategy_does_not_use_is_refused_by_name(strategy: str, name: str) -> None:
+    with pytest.raises(RequestError, match=f'`strategy="{strategy}"` does not use `{name}`; leave it out'):
+        sw.plan(small_cnn(8), machine(2), strategy=strategy, **{name: UNUSED[name]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strategy", ["layerwise", "data"])
+def test_segments_belong_to_a_pipeline(strategy: str) -> None:
+    with pytest.raises(RequestError, match="does not use `segments`"):
+        sw.plan(small_cnn(8), machine(2), strategy=strategy, segments=4)
+    made = sw.plan(small_cnn(8), machine(2), strategy="pipeline", segments=4)
+    assert made.pipeline is not None
+    assert made.pipeline.micro_batches == 4
+
+
+def test_messages_speak_of_no_flags() -> None:
+    wrong = (
+        lambda: sw.plan(small_cnn(8), machine(2), cost="optcnn"),
+        lambda: sw.plan(small_cnn(8), machine(2), strategy="pipeline", cost="optcnn"),
+        lambda: sw.plan(small_cnn(8), machine(2), memory_limit=10),
+        lambda: sw.plan(small_cnn(8), machine(2), fix=["conv0"]),
+        lambda: sw.plan(small_cnn(8), machine(2), fix=["conv0=N"], forbid=["N"]),
+        lambda: sw.plan(residual_net(), machine(4), batch=3, batchnorm="local"),
+        lambda: sw.what_if(sw.plan(small_cnn(8), machine(2), strategy="data"), ["batch=many"]),
+        lambda: sw.oracle(small_cnn(8), machine(2), devices=[3], batch_per_device=0.5),
+        lambda: sw.calibrate(nproc_per_node=1),
+    )
+    for ask in wrong:
+        with pytest.raises((RequestError, InfeasibleError)) as error:
+            ask()
+        assert not re.search(r"(?<![\w-])--[a-z]", str(error.value)), str(error.value)
+
+
+def test_the_prediction_of_an_edited_plan_is_of_the_plan_as_it_is(tmp_path: pathlib.Path) -> None:
+    made = sw.plan(small_cnn(8), machine(2), strategy="data")
+    made.save(str(tmp_path / "plan.json"))
+    text = (tmp_path / "plan.json").read_text()
+    (tmp_path / "edited.json").write_text(re.sub(r'("name": "conv0",[^}]*?"slicing": \{\s*"\w+": )"N"', r'\1"F"', text))
+    assert sw.predict(str(tmp_path / "plan.json"))["iteration_s"] == made.predicted["iteration_s"]
+    edited = sw.Plan.load(str(tmp_path / "edited.json"))
+    assert edited.slicings["conv0"] == ("F",)
+    assert sw.predict(edited)["transfer_s"] > edited.predicted["transfer_s"]
+    assert sw.compare(str(tmp_path / "plan.json"), edited).differences
+    assert sw.explain(str(tmp_path / "edited.json"), layer="conv0").decisions[0].slicing == "F2"
