@@ -34,7 +34,7 @@ def test_importing_the_runtime_hooks_no_optimizer(hooked: int) -> None:
 
 def test_optimizers_are_looked_at_only_as_long_as_the_network_lives(hooked: int) -> None:
     net = nn.Linear(4, 4)
-    optimizers.watch(net, list(net.parameters()))
+    optimizers.watch(net, net.parameters(), nn.Linear(4, 4))
     assert len(hooks) == hooked + 1
     del net
     gc.collect()
@@ -45,7 +45,7 @@ def test_optimizers_are_looked_at_only_as_long_as_the_network_lives(hooked: int)
 def test_the_weights_of_other_networks_take_any_optimizer(hooked: int, name: str) -> None:
     torch.manual_seed(0)
     sliced, other = nn.Linear(4, 4), nn.Linear(4, 4)
-    optimizers.watch(sliced, list(sliced.parameters()))
+    optimizers.watch(sliced, sliced.parameters(), nn.Linear(4, 4))
     before = other.weight.detach().clone()
     assert not torch.equal(_stepped(other, name), before)
     with pytest.raises(PlanError, match=f"{name} does not take the sharded weights"):
