@@ -41,6 +41,18 @@ def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: i
     return np.where(crossed > 0, network.all_to_all_latencies[crossed] + seconds, 0.0)
 
 
+def border_axes(layer: Layer, choices: Choices, network: Network) -> Ints:
+    """Per choice, the axes along which some rank lacks what it reads."""
+    crossed = np.zeros(len(choices), dtype=np.int64)
+    for dim, window in layer.windows.items():
+        extent = layer.input_shapes[0][layer.input_dims[0].index(dim)]
+        output_extent = layer.shape[layer.dims.index(dim)]
+        for mask in np.unique(masks := choices.axes_of([dim])):
+            _, foreign = worst_part(window, extent, output_extent, axes_in(int(mask)), network)
+            crossed |= np.where(foreign & (masks == mask), masks, 0)
+    return crossed
+
+
 @lru_cache(maxsize=65536)
 def worst_part(
     window: Window, extent: int, output_extent: int, axes: tuple[int, ...], network: Network

@@ -37,32 +37,32 @@ def weight_layouts(
 def buckets(
     graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, capacity: int = BUCKET_ITEMS
 ) -> list[Bucket]:
-    """Filled in the order in which backward produces gradients; a bucket holds at least one weight."""
+    """Filled in the order in which backward produces gradients, a bucket for each set of axes at a time.
+
+    They travel in the order in which their last gradients are there. A bucket holds at least one weight.
+    """
     held = weight_layouts(graph, slicings)
     user = {weight.name: layer.name for layer in reversed(graph.layers) for weight in layer.weights}
-    open_buckets: dict[tuple[int, ...], list[str]] = {}
-    closed: list[Bucket] = []
     sizes = {name: volume(box(weight.shape, layout, mesh, 0)) for name, (weight, layout, _) in held.items()}
-
-    def close(axes: tuple[int, ...]) -> None:
-        names = open_buckets.pop(axes)
-        closed.append(
-            Bucket(
-                axes=axes,
-                weights=tuple(names),
-                layers=tuple(dict.fromkeys(user[name] for name in names)),
-                items=sum(sizes[name] for name in names),
-            )
-        )
-
+    filled: list[tuple[tuple[int, ...], list[str]]] = []
+    open_bucket: dict[tuple[int, ...], int] = {}
     for name in reversed(held):
         weight, _, axes = held[name]
         if not axes or not weight.trained:
             continue
-        filled = sum(sizes[other] for other in open_buckets.get(axes, []))
-        if filled and filled + sizes[name] > capacity:
-            close(axes)
-        open_buckets.setdefault(axes, []).append(name)
-    for axes in list(open_buckets):
-        close(axes)
-    return closed
+        names = filled[open_bucket[axes]][1] if axes in open_bucket else []
+        if not names or sum(sizes[other] for other in names) + sizes[name] > capacity:
+            open_bucket[axes] = len(filled)
+            filled.append((axes, names := []))
+        names.append(name)
+    made = [
+        Bucket(
+            axes=axes,
+            weights=tuple(names),
+            layers=tuple(dict.fromkeys(user[name] for name in names)),
+            items=sum(sizes[name] for name in names),
+        )
+        for axes, names in filled
+    ]
+    # the first reader of the last weight comes last in backward
+    return sorted(made, key=lambda bucket: -graph.index[bucket.layers[-1]])
