@@ -14,6 +14,7 @@ from slicewise.cost.transitions import transition_seconds
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
+from slicewise.partition.buckets import BUCKET_ITEMS
 from slicewise.partition.choices import DIMS, Choices, Floats, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import SPACES, Space
@@ -120,11 +121,12 @@ class AnalyticModel(CostModel):
         return seconds
 
     def _sync_s(self, layer: Layer, choices: Choices, part: Share) -> Floats:
-        """The all-reduce of the weights' gradients: one latency, the weights share a bucket."""
+        """The all-reduce of the weights' gradients, with their share of the latency of the bucket they travel in."""
         sharding = set("".join(weight.dims for weight in layer.weights))
         axes = choices.axes_of([dim for dim in Dim if dim not in sharding])
         summed = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
         if not summed:
             return np.zeros(len(choices))
-        lines = self.network.all_reduce_lines
-        return lines.latency_s[axes] + lines.s_per_byte[axes] * sum(summed) * WEIGHT_BYTES
+        lines, items = self.network.all_reduce_lines, sum(summed)
+        share = np.minimum(1.0, items / BUCKET_ITEMS)
+        return lines.latency_s[axes] * share + lines.s_per_byte[axes] * items * WEIGHT_BYTES

@@ -15,7 +15,7 @@ from slicewise.cost.model import CostModel, LayerSeconds
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
 from slicewise.partition.buckets import BUCKET_ITEMS
-from slicewise.partition.choices import Choices, Floats, Ints, Layouts, input_port, output_port
+from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, input_port, output_port
 from slicewise.simulate.queues import NO_TIER, Buckets, Queue
 
 _NEVER = 1 << 40
@@ -27,7 +27,7 @@ class Played:
 
     seconds: Floats
     exposed_sync_s: Floats
-    compute_and_own_s: Floats  # without what gradients add
+    own_s: Floats  # without what gradients add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,6 @@ class ManyPlans:
         self.model = model
         self._layers: dict[object, LayerSeconds] = {}
         self._edges: dict[object, _Moved] = {}
-        self._items: dict[object, Ints] = {}
         graph = model.graph
         self._returning = [
             layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph
@@ -65,7 +64,7 @@ class ManyPlans:
         backward_s = self._backward(queue, terms, moved, choices, plans)
         exposed_s = queue.rest_s() + (1 - self.model.cluster.overlap) * queue.hidden_s
         own_s = forward_s + backward_s + update_s
-        return Played(seconds=own_s + exposed_s, exposed_sync_s=exposed_s, compute_and_own_s=own_s)
+        return Played(seconds=own_s + exposed_s, exposed_sync_s=exposed_s, own_s=own_s)
 
     def _backward(
         self,
@@ -109,9 +108,12 @@ class ManyPlans:
                 yield 0.5 * moved.seconds, moved.axes
 
     def _layer(self, number: int, rows: Choices) -> LayerSeconds:
-        key = (self.model.alike[number], _key(rows))
+        layer = self.model.graph.layers[number]
+        if len(rows) > 1:
+            return self.model.layer_seconds(layer, rows)
+        key = (self.model.alike[number], rows.labels.tobytes())
         if key not in self._layers:
-            self._layers[key] = self.model.layer_seconds(self.model.graph.layers[number], rows)
+            self._layers[key] = self.model.layer_seconds(layer, rows)
         return self._layers[key]
 
     def _moved(self, number: int, choices: Sequence[Choices]) -> _Moved:
@@ -125,17 +127,23 @@ class ManyPlans:
 
     def _edge(self, producer: int, consumer: int, slot: int, choices: Sequence[Choices]) -> _Moved:
         before, after = choices[producer], choices[consumer]
+        if len(before) > 1 or len(after) > 1:
+            return self._changed(producer, consumer, slot, before, after)
         alike = self.model.alike
-        key = (alike[producer], alike[consumer], slot, _key(before), _key(after))
+        key = (alike[producer], alike[consumer], slot, before.labels.tobytes(), after.labels.tobytes())
         if key not in self._edges:
-            layers = self.model.graph.layers
-            plans = max(len(before), len(after))
-            one, other = _repeated(before, plans), _repeated(after, plans)
-            given, wanted = output_port(layers[producer], one), input_port(layers[consumer], slot, other)
-            seconds = self.model.pair_seconds(layers[consumer], slot, one, other)
-            axes = _differing(given.value, wanted.value) | _differing(given.gradient, wanted.gradient)
-            self._edges[key] = _Moved(seconds=seconds, axes=axes)
+            self._edges[key] = self._changed(producer, consumer, slot, before, after)
         return self._edges[key]
+
+    def _changed(self, producer: int, consumer: int, slot: int, before: Choices, after: Choices) -> _Moved:
+        layers = self.model.graph.layers
+        plans = max(len(before), len(after))
+        one, other = _repeated(before, plans), _repeated(after, plans)
+        given, wanted = output_port(layers[producer], one), input_port(layers[consumer], slot, other)
+        return _Moved(
+            seconds=self.model.pair_seconds(layers[consumer], slot, one, other),
+            axes=_differing(given.value, wanted.value) | _differing(given.gradient, wanted.gradient),
+        )
 
     @cached_property
     def _tiers(self) -> Ints:
@@ -199,19 +207,11 @@ class ManyPlans:
 
     def _weight_items(self, number: int, place: int, rows: Choices) -> Ints:
         """Of rank 0, which has the largest part."""
-        key = (self.model.alike[number], place, _key(rows))
-        if key not in self._items:
-            weight = self.model.graph.layers[number].weights[place]
-            items = np.ones(len(rows), dtype=np.int64)
-            for letter, size in zip(weight.dims, weight.shape, strict=True):
-                items *= -(-size // rows.degrees(Dim(letter))) if letter in set(Dim) else size
-            self._items[key] = items
-        return self._items[key]
-
-
-def _key(rows: Choices) -> bytes | int:
-    """Single slicings recur from call to call; many at once do not."""
-    return rows.labels.tobytes() if len(rows) == 1 else id(rows)
+        weight = self.model.graph.layers[number].weights[place]
+        items = np.ones(len(rows), dtype=np.int64)
+        for letter, size in zip(weight.dims, weight.shape, strict=True):
+            items *= -(-size // rows.degrees(Dim(letter))) if letter in DIMS else size
+        return items
 
 
 def _repeated(rows: Choices, count: int) -> Choices:
