@@ -28,6 +28,7 @@ if _TYPE_CHECKING:
     from slicewise.graph.capture import capture
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.graph.sources import load_graph
+    from slicewise.planning.alternatives import alternatives
     from slicewise.planning.asking import pareto, plan
     from slicewise.planning.predicting import predict
     from slicewise.plans.plan import Plan
@@ -47,6 +48,7 @@ _HOMES = {
     "Request": "slicewise.plans.request",
     "SlicewiseError": "slicewise.errors",
     "Training": "slicewise.cost.training",
+    "alternatives": "slicewise.planning.alternatives",
     "calibrate": "slicewise.running.calibrating",
     "calibrate_from": "slicewise.fitting.from_runs",
     "capture": "slicewise.graph.capture",
@@ -76,6 +78,7 @@ __all__ = [
     "SlicewiseError",
     "Training",
     "__version__",
+    "alternatives",
     "calibrate",
     "calibrate_from",
     "capture",

@@ -51,6 +51,11 @@ def _proof(proof: Mapping[str, Any]) -> str:
         f"{claim} {proof['configurations']:,} slicings of {proof['layers']} layers, {proof['surviving']:,} after "
         f"pruning; by {proof['method']}, tables {seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."
     )
+    if proof.get("simulated_lower_s") is not None:
+        told += (
+            f" No plan of the space simulates below {seconds(proof['simulated_lower_s'])}, "
+            f"{proof['simulated_gap']:.1%} less than this one."
+        )
     return f"{told} {_rescored(proof)}" if "rescored" in proof else told
 
 

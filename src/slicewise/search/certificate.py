@@ -40,6 +40,8 @@ class Certificate:
     tables_s: float
     search_s: float
     returned: str = OPTIMUM
+    simulated_lower_s: float | None = None  # no plan of the space simulates below; None where that was not looked into
+    simulated_gap: float | None = None  # of the plan that is returned, above that bound
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,8 +1,9 @@
 """The plan that is fastest when simulated, among the cheapest by the sum of terms.
 
-The search minimises a sum in which nothing overlaps. So its optimum is simulated beside every baseline, and the best of
-these is improved by parts of the others: layers that differ and are joined by edges are taken over together, where that
-makes the simulated step shorter. What comes out is never slower, simulated, than any of the plans that went in.
+The search minimises a sum in which nothing overlaps. So its optimum is simulated beside every baseline and beside the
+optima of other weights (search/reweighting.py). The best of these is improved by parts of the others: layers that
+differ and are joined by edges are taken over together, where that makes the simulated step shorter. What comes out is
+never slower, simulated, than any of the plans that went in.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from slicewise.partition.choices import Choices
 from slicewise.partition.layout import Slicing
 from slicewise.search.certificate import OPTIMUM
 from slicewise.search.pins import Pins
-from slicewise.simulate.step import simulate_step
+from slicewise.simulate.many import ManyPlans
 from slicewise.units import ROUNDING
 
 _PARTS = 6  # taken over from one plan, those that change most layers first
@@ -46,15 +47,16 @@ def rescored(
         pinned = (pins.allows(layer, Choices.of([plan[layer.name]], mesh)).all() for layer in model.graph)
         return all(pinned) and sum(model.plan_costs(plan).values(), Cost()).peak_memory_bytes <= memory_limit_bytes
 
+    many = ManyPlans(model)
     plans = {OPTIMUM: optimum, **{name: plan for name, plan in others.items() if allowed(plan)}}
-    seconds = {name: simulate_step(model, plan).seconds for name, plan in plans.items()}
+    seconds = dict(zip(plans, many.simulated_s(list(plans.values())), strict=True))
     best = min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))
     now, now_s, parts_of, count = dict(plans[best]), seconds[best], [], len(plans)
     for name, plan in plans.items():
         for part in _parts(model, now, plan):
             mixed = now | {layer: plan[layer] for layer in part}
             count += 1
-            mixed_s = simulate_step(model, mixed).seconds
+            mixed_s = many.simulated_s([mixed])[0]
             if mixed_s < now_s * (1 - ROUNDING) and allowed(mixed):
                 now, now_s = mixed, mixed_s
                 parts_of.append(name)

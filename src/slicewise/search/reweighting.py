@@ -1,46 +1,52 @@
-"""Plans that may be fastest when simulated: optima of the same tables with other weights.
+"""Plans that may be fastest when simulated: optima of the same tables with gradient exchange weighted less.
 
-The sum that the search minimises charges all gradient exchange. The step that is run hides most of it behind backward, how
-much depends on the plan. So the tables are solved again with that term weighted less, and with a small price on every
-change of slicing. Each solve starts from the plans of those before it.
+The sum that the search minimises charges all gradient exchange. The step that is run hides most of it behind backward;
+how much depends on the plan. So the tables are solved again with that term weighted less. Each solve starts from the
+plans of those before it.
 
 The optimum without any gradient exchange is also a bound: no plan simulates below it, for what is not hidden only adds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slicewise.search.candidates import Candidates
-from slicewise.search.solution import Solution
+from slicewise.cost.model import CostModel
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import Space
+from slicewise.search.candidates import candidates
+from slicewise.search.pins import Pins
 from slicewise.search.solver import Effort, Settings, solve
 
-Choice = tuple[int, ...]
 _WEIGHTS = (0.5, 0.25, 0.1, 0.0)
-_CHANGE = 2e-4  # of a step, for every change of slicing
+_MOST = 100_000  # slicings of all layers: above that, solving again takes longer than people wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reweighted:
-    choice: Choice
-    origin: str
-    lower_s: float | None = None  # of every plan's simulated step, where this solve proves one
+    plans: Mapping[str, Mapping[str, Slicing]]  # by what they are the optimum of
+    simulated_lower_s: float | None  # no plan of the space simulates below; None where that was not looked into
 
 
 def reweighted(
-    pool: Candidates, optimum: Solution, plans: Sequence[Sequence[int]], settings: Settings
-) -> Iterator[Reweighted]:
-    """The optimum itself comes first; `plans` are known beforehand."""
-    yield Reweighted(choice=optimum.choice, origin="the optimum of the sum")
-    known = [*plans, optimum.choice]
+    model: CostModel,
+    space: Space,
+    known: Mapping[str, Mapping[str, Slicing]],
+    *,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    pins: Pins = Pins(),  # noqa: B008 (frozen)
+) -> Reweighted:
+    """The same problem as for `best_slicings`, whose optimum may be among the `known` plans."""
+    pool = candidates(model, space, known, pins)
+    if sum(map(len, pool.choices)) > _MOST:
+        return Reweighted(plans={}, simulated_lower_s=None)
+    plans = [rows for plan in known.values() if (rows := pool.rows(plan)) is not None]
+    found: dict[str, Mapping[str, Slicing]] = {}
+    lower_s = None
     for weight in _WEIGHTS:
+        settings.progress(f"solving again with gradient exchange weighted {weight:g}")
         vectors = [timed.total_s - (1 - weight) * timed.sync_s for timed in pool.seconds]
-        found = solve(pool.model, pool.choices, vectors, known, settings, Effort())
-        known.append(found.choice)
-        origin = f"the optimum with gradient exchange weighted {weight:g}"
-        yield Reweighted(choice=found.choice, origin=origin, lower_s=found.lower if weight == 0 else None)
-    priced = replace(settings, change_s=_CHANGE * optimum.cost)
-    for weight in (1.0, 0.5):
-        vectors = [timed.total_s - (1 - weight) * timed.sync_s for timed in pool.seconds]
-        found = solve(pool.model, pool.choices, vectors, known, priced, Effort())
-        known.append(found.choice)
-        yield Reweighted(choice=found.choice, origin=f"an optimum with few changes of slicing, weighted {weight:g}")
+        solved = solve(model, pool.choices, vectors, plans, replace(settings, search="elimination"), Effort())
+        plans.append(list(solved.choice))
+        found[f"the optimum with gradient exchange weighted {weight:g}"] = pool.slicings(solved.choice)
+        lower_s = solved.lower
+    return Reweighted(plans=found, simulated_lower_s=lower_s)

@@ -50,7 +50,6 @@ class Settings:
     search: str = "elimination"
     time_limit_s: float = float("inf")
     gap: float = 0.0  # a plan proven to be this close to the optimum will do
-    change_s: float = 0.0  # a price on every layout change, beside what it takes
     progress: Progress = lambda _: None
     started_s: float = field(default_factory=time.perf_counter)
 

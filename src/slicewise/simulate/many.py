@@ -1,21 +1,24 @@
 """Many plans simulated at once: what `simulate_step` says of each, one array entry per plan.
 
 Every layer has one slicing for all plans, or one for each: plans that differ in few layers share all that is equal.
-Forward has no gradients under way, so its time is a sum; backward is played for all plans together (simulate/queues.py).
+Forward has no gradients under way, so its time is a sum. Backward is played for all plans together
+(simulate/queues.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from slicewise.cost.borders import border_axes
-from slicewise.cost.model import CostModel, LayerSeconds
+from slicewise.cost.breakdown import LayerSeconds
+from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
 from slicewise.partition.buckets import BUCKET_ITEMS
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, input_port, output_port
+from slicewise.partition.layout import Slicing
 from slicewise.simulate.queues import NO_TIER, Buckets, Queue
 
 _NEVER = 1 << 40
@@ -27,7 +30,6 @@ class Played:
 
     seconds: Floats
     exposed_sync_s: Floats
-    own_s: Floats  # without what gradients add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +48,19 @@ class ManyPlans:
         self._layers: dict[object, LayerSeconds] = {}
         self._edges: dict[object, _Moved] = {}
         graph = model.graph
-        self._returning = [
-            layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph
-        ]
+        self._returning = [layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph]
 
-    def play(self, choices: Sequence[Choices], bucket_items: int = BUCKET_ITEMS) -> Played:
+    def simulated_s(self, plans: Sequence[Mapping[str, Slicing]]) -> list[float]:
+        """The simulated step of each plan."""
+        mesh = self.model.cluster.mesh
+        columns = []
+        for layer in self.model.graph:
+            slicings = [plan[layer.name] for plan in plans]
+            columns.append(Choices.of(slicings if len(set(slicings)) > 1 else slicings[:1], mesh))
+        seconds = self.play(columns).seconds
+        return [float(value) for value in np.broadcast_to(seconds, len(plans))]
+
+    def play(self, choices: Sequence[Choices]) -> Played:
         """`choices`: per layer one row for all plans, or a row for each."""
         plans = max(map(len, choices))
         terms = [self._layer(number, rows) for number, rows in enumerate(choices)]
@@ -60,11 +70,10 @@ class ManyPlans:
             share = 0.5 if self._returning[number] else 1.0
             forward_s += share * (moves.seconds + timed.halo_s) + 0.5 * timed.reduce_s + timed.forward_s
             update_s += timed.update_s
-        queue = Queue(self._buckets(choices, plans, bucket_items), len(choices))
+        queue = Queue(self._buckets(choices, plans), len(choices))
         backward_s = self._backward(queue, terms, moved, choices, plans)
         exposed_s = queue.rest_s() + (1 - self.model.cluster.overlap) * queue.hidden_s
-        own_s = forward_s + backward_s + update_s
-        return Played(seconds=own_s + exposed_s, exposed_sync_s=exposed_s, own_s=own_s)
+        return Played(seconds=forward_s + backward_s + exposed_s + update_s, exposed_sync_s=exposed_s)
 
     def _backward(
         self,
@@ -149,11 +158,9 @@ class ManyPlans:
     def _tiers(self) -> Ints:
         """By mask, the widest tier that its axes cross: axes come from the widest tier inwards."""
         axes = self.model.cluster.mesh.axes
-        return np.array(
-            [NO_TIER, *(axes[(mask & -mask).bit_length() - 1].tier for mask in range(1, 1 << len(axes)))]
-        )
+        return np.array([NO_TIER, *(axes[(mask & -mask).bit_length() - 1].tier for mask in range(1, 1 << len(axes)))])
 
-    def _buckets(self, choices: Sequence[Choices], plans: int, capacity: int) -> Buckets:
+    def _buckets(self, choices: Sequence[Choices], plans: int) -> Buckets:
         """As partition/buckets.py fills them: in the order of backward, one open bucket per set of axes."""
         weights = list(self._gradients(choices))
         filled: dict[int, Ints] = {}  # by axes, per plan: items in the open bucket, and its number
@@ -172,7 +179,7 @@ class ManyPlans:
                 here = filled.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 current = number.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 before = here[rows]
-                fresh = (before == 0) | (before + size > capacity)
+                fresh = (before == 0) | (before + size > BUCKET_ITEMS)
                 new = rows[fresh]
                 current[new] = count[new]
                 count[new] += 1

@@ -41,7 +41,7 @@ class Queue:
         self._admitted = self._arrived[:, position]
 
     def beside(self, busy_s: Floats, tier: Ints | None = None) -> Floats:
-        """What a task of `busy_s` alone takes beside the buckets: longer where it needs the tier that a bucket is on."""
+        """What a task of `busy_s` takes beside the buckets: longer where it needs the tier that a bucket is on."""
         taken_s = np.broadcast_to(busy_s, self._head.shape).copy()
         rows = np.flatnonzero((self._head < self._admitted) & (taken_s > 0))
         busy_s = taken_s[rows]
