@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slicewise.cluster.mesh import Mesh
-from slicewise.partition.layout import REPLICATE, Layout, partial_axes
+from slicewise.cluster.mesh import Axis, Mesh
+from slicewise.partition.layout import REPLICATE, Layout, Shard, partial_axes, sharding_axes
 from slicewise.partition.steps import Op, steps
 from tests.property.ranks import Array, boxes_of, cut, executed, numbered, scattered
 from tests.property.strategies import Shape, layouts, meshes, shapes
@@ -48,6 +48,31 @@ def test_a_layout_change_is_at_most_one_reduction_and_one_move(shape: Shape, mes
     )
     for step in path:
         assert (step.op is Op.LOCAL) == (mesh.group_size(step.axes) == 1)
+
+
+@settings(max_examples=250)
+@given(shapes(max_extent=9), meshes(), st.data())
+def test_an_all_to_all_spans_no_outer_axis_along_which_both_layouts_agree(
+    shape: Shape, mesh: Mesh, data: st.DataObject
+) -> None:
+    source, target = (data.draw(layouts(shape, mesh)) for _ in "st")
+    for step in steps(shape, source, target, mesh):
+        if step.op is Op.ALL_TO_ALL:
+            for dim in range(len(shape)):
+                for before, after in zip(
+                    sharding_axes(step.source, dim), sharding_axes(step.target, dim), strict=False
+                ):
+                    if before != after:
+                        break
+                    assert before not in step.axes
+
+
+def test_samples_that_stay_apart_are_in_no_common_group() -> None:
+    mesh = Mesh((Axis("outer", 2, 0), Axis("inner", 2, 1)))
+    rows, columns = (Shard(0), Shard(0)), (Shard(0), Shard(1))
+    assert [step.axes for step in steps((8, 8), rows, columns, mesh)] == [(1,)]
+    # the inner of two chunkings depends on the outer: here both axes are needed
+    assert [step.axes for step in steps((8, 8), rows, (Shard(1), Shard(0)), mesh)] == [(0, 1)]
 
 
 @given(shapes(), meshes(), st.data())

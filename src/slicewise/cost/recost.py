@@ -244,7 +244,7 @@ class _Page:
             for extent, axes, wanted in zip(shape, before, after, strict=True):
                 inside *= self.common(extent, tuple(axis for axis in axes if self.tier_of[axis] <= tier), wanted)
             held_inside.append(inside)
-        crossed = summed | {axis for dim in changed for axis in before[dim]}
+        crossed = summed | {axis for dim in changed for axis in beyond(before[dim], after[dim])}
         return seconds + self.all_to_all_s(crossed, held_inside)
 
     def gathers(self, extent: int, before: Axes, after: Axes) -> bool:
@@ -312,6 +312,13 @@ def layout(dims: str, slicing: Slicing, *, partial: bool) -> Layout:
 
 def starts(one: Axes, other: Axes) -> bool:
     return other[: len(one)] == one
+
+
+def beyond(one: Axes, other: Axes) -> Axes:
+    """Without the axes that both begin with."""
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    return one
 
 
 def reads(window: Window, start: int, stop: int) -> tuple[int, int]:

@@ -230,7 +230,9 @@ def _code(extent: int, mesh: Mesh, one: Ints, other: Ints) -> NDArray[np.int32]:
     differs = one != other
     even = extent % group_sizes(one, mesh) == 0
     code = differs + (differs & ~_starts(one, other)) * 16 + (differs & ~(_starts(other, one) & even)) * 256
-    packed: NDArray[np.int32] = (code + (np.where(differs, one, 0) << 12)).astype(np.int32)
+    parting = one ^ other
+    crossed = one & -(parting & -parting)  # from the first axis on that only one of them has
+    packed: NDArray[np.int32] = (code + (crossed << 12)).astype(np.int32)
     return packed
 
 

@@ -9,6 +9,7 @@ the rank holds what it needs, or Replicate -> Partial    nothing but a local sli
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import takewhile
 
 import numpy as np
 
@@ -76,12 +77,18 @@ def _move(shape: tuple[int, ...], source: Layout, goal: Layout, mesh: Mesh) -> S
         return Step(Op.LOCAL, (), source, goal)
     summed = tuple(axis for axis in partial_axes(source) if isinstance(goal[axis], Shard))
     changed = [d for d in range(len(shape)) if sharding_axes(source, d) != sharding_axes(goal, d)]
-    crossed = {axis for d in changed for axis in sharding_axes(source, d)}
+    crossed = {axis for d in changed for axis in _beyond(sharding_axes(source, d), sharding_axes(goal, d))}
     axes = tuple(sorted(crossed | set(summed)))
     if not summed and len(changed) == 1 and _is_gather(shape, source, goal, changed[0], mesh):
         gathered = tuple(axis for axis in axes if goal[axis] is REPLICATE)
         return Step(Op.ALL_GATHER, gathered, source, goal)
     return Step(Op.ALL_TO_ALL, axes, source, goal)
+
+
+def _beyond(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes behind the first that both chunkings begin with: those chunk alike, and nothing leaves a chunk."""
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return before[len(list(alike)) :]
 
 
 def _is_gather(shape: tuple[int, ...], source: Layout, goal: Layout, dim: int, mesh: Mesh) -> bool:
