@@ -120,9 +120,9 @@ def test_what_is_proven_is_of_the_optimum_and_what_you_get_is_named() -> None:
 
 
 def test_a_plan_that_is_not_the_optimum_says_so() -> None:
-    overlapping = machine(2, 2, overlap=1.0)
-    found = [plan(residual_net(batch), overlapping) for batch in (4, 8, 16, 64)]
-    others = [made for made in found if made.certificate["returned"] != "the additive optimum"]
-    for made in others:
-        assert made.predicted["additive_s"] >= made.certificate["optimum_s"]
-        assert made.predicted["simulated_s"] < made.certificate["rescored"]["optimum_simulated_s"]
+    made = plan(residual_net(16), machine(2, 2))
+    proof = made.certificate
+    assert proof["returned"] == "data"
+    assert proof["optimal"]  # of the optimum, not of this plan
+    assert made.predicted.additive_s > proof["optimum_s"]
+    assert made.predicted.simulated_s < proof["rescored"]["optimum_simulated_s"]

@@ -12,11 +12,13 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.choices import Floats
 from slicewise.partition.legal import Space
 from slicewise.planning import pareto, plan
+from slicewise.search import optimum
 from slicewise.search.candidates import Candidates
 from slicewise.search.memory import smallest_peak
 from slicewise.search.optimum import fastest
 from slicewise.search.priced import frontier, smallest
 from slicewise.search.problem import Problem, edge_tables
+from slicewise.search.solution import Solution
 from slicewise.search.solver import Effort, Settings
 from tests.builders import Net, machine
 from tests.pricing import pool_of
@@ -180,3 +182,15 @@ def test_pareto_plans_trade_time_for_memory() -> None:
     assert peaks == sorted(peaks, reverse=True)
     assert times[0] == pytest.approx(plan(heavy_net(), machine(2, 2)).predicted["additive_s"])
     assert peaks[-1] == plan(heavy_net(), machine(2, 2), objective="memory").predicted["peak_memory_bytes"]
+
+
+def test_memory_has_no_price_where_it_is_ample(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Solution:
+        raise AssertionError("priced")
+
+    monkeypatch.setattr(optimum, "fastest_that_fits", refuse)
+    pool = POOLS[0]
+    _, peaks = seconds_and_peaks(pool)
+    assert fastest(pool, float(peaks.max()), [], Settings(), Effort()).cost > 0
+    with pytest.raises(AssertionError, match="priced"):
+        fastest(pool, float(peaks.min()) + 1, [], Settings(), Effort())
