@@ -157,7 +157,7 @@ def _by_rank(step: StepTime, data_s: float) -> dict[str, list[float]]:
 
 
 def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:
-    """One more step, every collective counted; bytes are what all ranks send, counts those of the rank with the most."""
+    """One more step, every collective counted; bytes are what all ranks send, counts the most of any rank."""
     contender.optimizer.zero_grad()
     with CountCollectives() as counted:
         contender.forward_backward(batch)
