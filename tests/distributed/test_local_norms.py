@@ -257,6 +257,8 @@ def _thawed() -> dict[str, float]:
         return model
 
     wanted = train(nn.parallel.DistributedDataParallel(frozen()))
+    for value in wanted.values():
+        dist.broadcast(value, src=0)  # DDP goes on from the first rank's statistics, and so do we
     graph = capture(frozen().float(), torch.zeros(2, 3, 16, 16))
     found = {}
     for name in ("data", "spatial", "data+filter"):

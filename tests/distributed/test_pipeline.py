@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
-from slicewise.errors import InfeasibleError, PlanError
+from slicewise.errors import InfeasibleError, PlanError, RequestError
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import VGG, AlexNet, DenseNet, ResNet, UNet3d
@@ -425,8 +425,10 @@ def _refusals() -> None:
         pipeline(model, replace(plan, pipeline=None), loss=loss, graph=graph)
     with pytest.raises(PlanError, match="the plan is for 4 devices, this world has 2 ranks; start 4 ranks"):
         pipeline(model, _made("vgg", 4, "1f1b")[2], loss=loss, graph=graph)
-    with pytest.raises(PlanError, match=r"of shape .*; this model has none of that name"):
+    with pytest.raises(RequestError, match=r"forward\(\) fails on samples of shape \(3, 32, 32\)"):
         pipeline(nn.Linear(2, 2), plan, loss=loss, graph=graph)
+    with pytest.raises(PlanError, match="the plan is not for this model"):
+        pipeline(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 6)), plan, loss=loss, graph=graph)
     net = pipeline(model, plan, loss=loss, graph=graph)
     x, target = _samples(graph, torch.float32)
     with pytest.raises(PlanError, match="6 samples do not divide into the plan's 4 micro-batches"):

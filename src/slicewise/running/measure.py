@@ -157,24 +157,27 @@ def _by_rank(step: StepTime, data_s: float) -> dict[str, list[float]]:
 
 
 def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:
-    """One more step, every collective counted; bytes are what all ranks send."""
+    """One more step, every collective counted; bytes are what all ranks send, counts the most of any rank."""
     contender.optimizer.zero_grad()
     with CountCollectives() as counted:
         contender.forward_backward(batch)
-    every: list[dict[str, float]] = [{}] * dist.get_world_size()
+    every: list[tuple[dict[str, float], dict[str, int]]] = [({}, {})] * dist.get_world_size()
     mine: dict[str, float] = {}
     for ranks, sent_bytes in counted.sent_within.items():
         tier = tier_of(ranks) if len(ranks) > 1 else ""
         mine[tier] = mine.get(tier, 0.0) + sent_bytes
-    dist.all_gather_object(every, mine)
+    dist.all_gather_object(every, (mine, dict(counted.collectives)))
     totals: dict[str, float] = {}
-    for sent in every:
+    collectives: dict[str, int] = {}
+    for sent, counts in every:
+        for name, count in counts.items():
+            collectives[name] = max(count, collectives.get(name, 0))
         for tier, sent_bytes in sent.items():
             totals[tier] = totals.get(tier, 0.0) + sent_bytes
     return {
         "bytes_moved": round(sum(totals.values())),
         "bytes_by_tier": {tier: round(sent) for tier, sent in totals.items() if tier},
-        "collectives": dict(sorted(counted.collectives.items())),
+        "collectives": dict(sorted(collectives.items())),
     }
 
 
