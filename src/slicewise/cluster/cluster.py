@@ -22,6 +22,7 @@ from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
 READABLE = (1,)  # versions of the description
+SOFTWARE = ("plain", "tuned")
 MOST_DEVICES = 65_536  # beyond, tables over all devices fill memory; nobody has so many
 
 
@@ -60,6 +61,8 @@ class Cluster:
     cores: int | None = None  # set where ranks share cores: more ranks than cores slow each other down
     origin: str = "preset"
     tuning: Tuning = NEUTRAL  # what the framework does to the strategies' closed forms
+    # "plain": a framework as it comes; "tuned": fused kernels, channels last, as vendors' own examples
+    software: str = "plain"
 
     def __post_init__(self) -> None:
         names = [tier.name for tier in self.tiers]
@@ -73,6 +76,8 @@ class Cluster:
             )
         if self.devices > MOST_DEVICES:
             raise ClusterError(f"{self.name}: {self.devices:,} devices; at most {MOST_DEVICES:,} can be described")
+        if self.software not in SOFTWARE:
+            raise UnknownName("software", self.software, SOFTWARE)
 
     @cached_property
     def devices(self) -> int:
@@ -185,6 +190,7 @@ def cluster_of(document: Any, origin: str) -> Cluster:
             cores=None if fields.cores is UNSET else fields.cores,
             origin=fields.origin,
             tuning=read_tuning(fields.tuning),
+            software=fields.software,
         )
     except ClusterError as error:
         raise ClusterError(f"{origin}: {error}") from error

@@ -1,9 +1,10 @@
 """The fields of a cluster's description, version 1: a TOML file, or a table in a plan (docs/formats.md)."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, defstruct, field
 
+from slicewise.cluster.kernels_file import KernelsFields
 from slicewise.formats.schema import Count, Name, NonNegative, Positive, Share, Table
 from slicewise.strategy import STRATEGIES
 
@@ -55,6 +56,7 @@ class DeviceFields(Table):
     efficiency: EfficiencyFields
     half_size: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
     reduced_flops_per_s: ReducedFields = field(default_factory=ReducedFields)
+    kernels: KernelsFields | UnsetType = UNSET
     like: Name | UnsetType = UNSET
 
 
@@ -98,4 +100,5 @@ class ClusterFields(Table):
     overlap: Share = 1.0
     cores: Count | UnsetType = UNSET
     tuning: TuningFields = field(default_factory=TuningFields)
+    software: Literal["plain", "tuned"] = "plain"
     schema_version: int = 1

@@ -6,9 +6,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from slicewise.cluster.cluster_file import DeviceFields
+from slicewise.cluster.kernels import Kernels, fitted_kernels, read_kernels
 from slicewise.errors import ClusterError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
@@ -19,7 +20,8 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Efficiencies are the share of peak that large layers reach; small ones reach less."""
+    """Efficiencies are the share of peak that large layers reach; small ones reach less. `kernels`, where there are
+    any, say it by kind of kernel, and stand in for `efficiency`, `half_size` and `kernel_s` of layers."""
 
     name: str
     peak_flops_per_s: float  # fp32
@@ -32,6 +34,7 @@ class Device:
     half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
     # peaks of tf32, bf16 and fp16, where it has them
     reduced_flops_per_s: Mapping[str, float] = field(default_factory=dict)
+    kernels: Kernels | None = None
 
     @property
     def peaks(self) -> dict[str, float]:
@@ -70,11 +73,15 @@ def read_device(fields: DeviceFields, origin: str) -> Device:
         efficiency=efficiency,
         half_size=fields.half_size,
         reduced_flops_per_s=to_builtins(fields.reduced_flops_per_s),
+        kernels=None if fields.kernels is UNSET else read_kernels(fields.kernels),
     )
 
 
 def completed(said: Any, origin: str) -> Any:
-    """What a file says of its device over what the one it is `like` has, table by table; a name alone is like that."""
+    """What a file says of its device over what the one it is `like` has, table by table; a name alone is like that.
+
+    A file with an efficiency or half sizes of its own means the roofline that they belong to, not the fitted kernels.
+    """
     given = {"like": said} if isinstance(said, str) else said
     if not isinstance(given, dict) or not isinstance(given.get("like"), str):
         return said
@@ -85,6 +92,8 @@ def completed(said: Any, origin: str) -> Any:
             "or spell it out under [device]"
         )
     base = {**completed(_catalogue()[name], origin), "name": name}
+    if given.keys() & {"efficiency", "half_size"}:
+        base.pop("kernels", None)
     return base | {
         key: {**base[key], **value} if isinstance(value, dict) and isinstance(base.get(key), dict) else value
         for key, value in given.items()
@@ -94,4 +103,6 @@ def completed(said: Any, origin: str) -> Any:
 @cache
 def _catalogue() -> dict[str, Any]:
     text = resources.files("slicewise.cluster").joinpath("devices.toml").read_text(encoding="utf-8")
-    return parse_toml(text, "devices.toml", ClusterError)
+    tables = parse_toml(text, "devices.toml", ClusterError)
+    fitted = {name: fitted_kernels(name) for name in tables}
+    return {name: {**table, "kernels": fitted[name]} if fitted[name] else table for name, table in tables.items()}

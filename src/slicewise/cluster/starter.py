@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slicewise.cluster.cluster import description, parse_cluster
 from slicewise.cluster.device import Device
-from slicewise.cluster.writing import toml
+from slicewise.cluster.writing import said, toml
 
 _HEAD = """\
 # A cluster for slicewise, begun from {base}. Edit it, see how it is understood, and plan for it:
@@ -31,7 +31,8 @@ _COMMENTS = {
     "kernel_s": "what calling any layer costs",
     "half_size": "rows, columns, reduction: a matrix product of that size reaches half the efficiency",
     "[device.reduced_flops_per_s]": "peaks of tf32, bf16, fp16",
-    "[device.efficiency]": "the share of the peak that large layers reach",
+    "[device.efficiency]": "the share of the peak that large layers reach; with this and without kernels: a roofline",
+    "[device.kernels.simt]": "what kernels reach, by kind and direction (docs/cost.md)",
 }
 
 
@@ -45,7 +46,7 @@ def starter(file: Path, base: str) -> str:
 
 
 def _spelled_out(device: Device) -> str:
-    own = {"like": device.name, **{name: value for name, value in asdict(device).items() if name != "name"}}
+    own = {"like": device.name, **{name: value for name, value in said(asdict(device)).items() if name != "name"}}
     lines = [_commented(line) for line in toml({"device": own}, digits=6).splitlines() if line]
     return "".join(f"\n# {line}" for line in (_INSTEAD, *lines))
 

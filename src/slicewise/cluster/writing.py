@@ -15,12 +15,12 @@ _WIDE = 100  # tiers indented so far do not fit on one line each: they stand as 
 
 def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
     """Everything spelled out, four digits of each figure; `remarks` stand above it as comments."""
-    said = {"schema_version": 1, **to_fields(cluster)}
-    del said["tuning"]
-    tiers = [_filled(tier) for tier in said.pop("tiers")]
-    said["device"] = _filled(said["device"])
+    document = {"schema_version": 1, **to_fields(cluster)}
+    del document["tuning"]
+    tiers = [_filled(tier) for tier in document.pop("tiers")]
+    document["device"] = _filled(document["device"])
     comments = "".join(f"# {remark}".rstrip() + "\n" for remark in remarks)
-    texts = [toml(said), toml({"tiers": tiers}, indent=_WIDE), tuning_toml(cluster.tuning)]
+    texts = [toml(document), toml({"tiers": tiers}, indent=_WIDE), tuning_toml(cluster.tuning)]
     return comments + "\n".join(text for text in texts if text)
 
 
@@ -38,15 +38,15 @@ def toml(document: Mapping[str, Any], *, digits: int = 4, indent: int = 2) -> st
 
 def to_fields(cluster: Cluster) -> dict[str, Any]:
     """What the TOML says, as tables, to the last digit."""
-    fields = asdict(cluster)
-    fields["device"]["half_size"] = list(cluster.device.half_size)
-    fields["tiers"] = list(fields["tiers"])
-    return {name: _said(value) for name, value in fields.items() if value is not None}
+    fields: dict[str, Any] = said(asdict(cluster))
+    return fields
 
 
-def _said(value: Any) -> Any:
-    """Without what is None: TOML has no word for it."""
-    return {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
+def said(value: Any) -> Any:
+    """Without what is None: TOML has no word for it. Lists for tuples, as a file gives them back."""
+    if isinstance(value, dict):
+        return {name: said(item) for name, item in value.items() if item is not None}
+    return [said(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _filled(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,21 @@
-"""Seconds of a layer's own work on one device: a roofline whose efficiency falls for small shards."""
+"""Seconds of a layer's own work on one device.
 
+Devices whose kernels were fitted (`Device.kernels`) take the formula of cost/utilisation.py; all others a roofline
+whose efficiency falls for small shards.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.kernels import Kernels
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
-from slicewise.graph.dims import Dim
-from slicewise.graph.kind import Trait
+from slicewise.cost.utilisation import Work, aligned, arithmetic_s, family, kernel_s, memory_kind, tiled, traffic
+from slicewise.graph.dims import SPACE, Dim
+from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats, Ints
 
@@ -23,6 +31,7 @@ class Share:
     columns: Ints
     reduction: Ints
     groups: Ints
+    tiled_rows: Ints  # with space in Winograd's tiles, the last ones whole
 
     @property
     def flops(self) -> Ints:
@@ -38,20 +47,22 @@ def shares(layer: Layer, choices: Choices) -> Share:
     degrees = {dim: choices.degrees(dim) for dim in Dim}
     one = np.ones(len(choices), dtype=np.int64)
 
-    def part(dims: str, shape: tuple[int, ...], without: str = "") -> Ints:
+    def part(dims: str, shape: tuple[int, ...], without: str = "", in_tiles: str = "") -> Ints:
         items = one
         for letter, size in zip(dims, shape, strict=True):
             if letter not in without:
-                items = items * (-(-size // degrees[Dim(letter)]) if letter in degrees else size)
+                extent = -(-size // degrees[Dim(letter)]) if letter in degrees else size
+                items = items * (tiled(extent) if letter in in_tiles else extent)
         return items
 
     inputs = tuple(part(dims, shape) for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True))
     weights = tuple(part(weight.dims, weight.shape) for weight in layer.weights)
-    rows = columns = reduction = groups = one
+    rows = columns = reduction = groups = tiled_rows = one
     if layer.kind.has(Trait.PRODUCT):
         transposed = any(window.transposed for window in layer.windows.values())
         dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
         rows = part(dims, shape, without="FC")
+        tiled_rows = part(dims, shape, without="FC", in_tiles="".join(SPACE))
         dims, shape = layer.factor
         all_filters = shape[dims.index("F")]
         filters = part("F", (all_filters,))
@@ -66,12 +77,15 @@ def shares(layer: Layer, choices: Choices) -> Share:
         columns=columns,
         reduction=reduction,
         groups=groups,
+        tiled_rows=tiled_rows,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyticCompute:
-    """time = max(FLOPs / (peak * efficiency * saturation), bytes / memory bandwidth) + kernel overhead,
+    """Without fitted kernels:
+
+    time = max(FLOPs / (peak * efficiency * saturation), bytes / memory bandwidth) + kernel overhead,
 
     saturation = product over the matrix's three dims of size / (size + half size).
     """
@@ -80,16 +94,14 @@ class AnalyticCompute:
     training: Training = PLAIN
 
     def forward_s(self, layer: Layer, part: Share) -> Floats:
-        if layer.kind.has(Trait.FREE):
-            return np.zeros(part.output.shape)
-        return self._kernel_s(layer, part, "")
+        return self._pass_s(layer, part, "forward")
 
-    def backward_s(self, layer: Layer, part: Share, passes: int) -> Floats:
-        """`passes` like forward, one per operand that wants a gradient; recomputed layers run forward once more."""
-        if layer.kind.has(Trait.FREE):
-            return np.zeros(part.output.shape)
-        again = self.forward_s(layer, part) if self.recomputes(layer) else 0.0
-        return passes * self._kernel_s(layer, part, "_backward") + again
+    def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
+        """`passes`: a product's gradients that are wanted, one pass each. Recomputed layers run forward once more."""
+        seconds = np.zeros(part.output.shape)
+        for direction in passes:
+            seconds = seconds + self._pass_s(layer, part, direction)
+        return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
 
     def update_s(self, layer: Layer, part: Share) -> Floats:
         """Read the gradient, read and write the weight and what the optimizer keeps of it."""
@@ -103,7 +115,52 @@ class AnalyticCompute:
     def recomputes(self, layer: Layer) -> bool:
         return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
 
-    def _kernel_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+    def _pass_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        if layer.kind.has(Trait.FREE):
+            return np.zeros(part.output.shape)
+        kernels = self.cluster.device.kernels
+        seconds = (
+            self._fitted_s(kernels, layer, part, direction) if kernels else self._roofline_s(layer, part, direction)
+        )
+        return seconds * self.cluster.slowdown
+
+    def _fitted_s(self, kernels: Kernels, layer: Layer, part: Share, direction: str) -> Floats:
+        device, training, software = self.cluster.device, self.training, self.cluster.software
+        unit = kernels.unit(training.dtype)
+        narrow = unit is kernels.tensor
+        passes = traffic(layer, direction, software=software, dtype=training.dtype, on_matrix_units=narrow)
+        bytes_touched = passes * sum(part.inputs, part.output) * training.item_bytes + part.weight_items * WEIGHT_BYTES
+        kind = memory_kind(layer)
+        memory = bytes_touched / (device.memory_bytes_per_s * kernels.memory[kind])
+        if not layer.kind.has(Trait.PRODUCT):
+            return kernel_s(0.0, memory, kernels.call_s[kind] if passes else 0.0)
+        made_of = family(layer, narrow=narrow)
+        grouped = made_of in ("grouped", "depthwise")
+        size = "linear" if layer.kind is Kind.LINEAR else direction
+        rows, columns, fill = unit.half_size[size][0], unit.half_size[size][1], unit.half_size[size][3]
+        half = (0.0, 0.0, 0.0, fill) if grouped else (rows, columns, unit.half_size[size][2], fill)
+        rate = device.flops(training.dtype) * unit.share(made_of, direction)
+        call_s = kernels.call_s[made_of if layer.kind is Kind.LINEAR else direction]
+        work = self._work(layer, part, made_of, narrow=narrow)
+        return kernel_s(arithmetic_s(work, direction, half, unit.long_reduction, rate), memory, call_s)
+
+    def _work(self, layer: Layer, part: Share, made_of: str, *, narrow: bool) -> Work:
+        """A cut layer keeps the whole one's losses for long reductions: being cut makes nothing cheaper."""
+        taps = layer.taps
+        channels, columns = part.reduction // taps, part.columns
+        if narrow:
+            channels, columns = aligned(channels), aligned(columns)
+        dims, shape = layer.factor
+        whole = prod(shape) // shape[dims.index("F")]
+        return Work(
+            rows=(part.rows + part.tiled_rows) / 2 if made_of == "winograd" else part.rows,
+            columns=columns,
+            reduction=channels * taps,
+            groups=part.groups,
+            whole_reduction=whole,
+        )
+
+    def _roofline_s(self, layer: Layer, part: Share, direction: str) -> Floats:
         device = self.cluster.device
         items = sum(part.inputs, part.output)
         bytes_touched = items * self.training.item_bytes + part.weight_items * WEIGHT_BYTES
@@ -112,7 +169,8 @@ class AnalyticCompute:
             saturation = np.ones(part.output.shape)
             for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
                 saturation = saturation * (size / (size + half))
-            family = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
-            rate = device.flops(self.training.dtype) * device.efficiency[f"{family}{direction}"] * saturation
+            name = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
+            turned = "" if direction == "forward" else "_backward"
+            rate = device.flops(self.training.dtype) * device.efficiency[f"{name}{turned}"] * saturation
             time_s = np.maximum(time_s, part.flops / rate)
-        return (time_s + device.kernel_s) * self.cluster.slowdown
+        return time_s + device.kernel_s

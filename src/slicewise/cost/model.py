@@ -105,12 +105,13 @@ class CostModel(ABC):
     def wants_input_gradient(self, layer: Layer) -> bool:
         return any(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs)))
 
-    def passes(self, layer: Layer) -> int:
+    def passes(self, layer: Layer) -> tuple[str, ...]:
         """A product has a gradient to compute for what it reads and one for its factor; other layers make one pass."""
         if not layer.kind.has(Trait.PRODUCT):
-            return 1
+            return ("backward_input",)
         operand, *computed = (self.returns_gradient(layer, slot) for slot in range(len(layer.inputs)))
-        return int(operand) + int(any(computed) or any(weight.trained for weight in layer.weights))
+        of_the_factor = any(computed) or any(weight.trained for weight in layer.weights)
+        return ("backward_input",) * operand + ("backward_weight",) * of_the_factor
 
     def device_work(self, layer: Layer, part: Share) -> dict[str, Any]:
         """The fields of `LayerSeconds` that a device has by itself, whatever it sends: forward, backward and memory."""

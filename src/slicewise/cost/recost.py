@@ -7,9 +7,10 @@ tuples and loops, and shares no code with it: a plan is right where two ways lea
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
-from math import prod
+from math import hypot, prod
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.kernels import Kernels
 from slicewise.cost.training import PLAIN, Training
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
@@ -49,6 +50,7 @@ class _Page:
 
     def __init__(self, graph: LayerGraph, cluster: Cluster, training: Training) -> None:
         self.graph, self.device, self.training = graph, cluster.device, training
+        self.fused = cluster.software == "tuned" and training.dtype in ("bf16", "fp16")
         self.item_bytes = 2 if training.dtype in ("bf16", "fp16") else 4
         self.sizes = [axis.size for axis in cluster.mesh.axes]
         self.tier_of = [axis.tier for axis in cluster.mesh.axes]
@@ -89,7 +91,7 @@ class _Page:
         gets_gradient = layer.name in self.graph.gradients
         halo_s = self.halo_s(layer, slicing) if layer.windows else 0.0
         return {
-            "forward_s": self.pass_s(layer, slicing, ""),
+            "forward_s": self.pass_s(layer, slicing, "forward"),
             "backward_s": self.backward_s(layer, slicing) if gets_gradient else 0.0,
             "update_s": self.update_s(layer, slicing),
             "halo_s": halo_s * 2 if halo_s and self.returns_gradient(layer, 0) else halo_s,
@@ -100,17 +102,107 @@ class _Page:
     def pass_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
         if layer.kind in _FREE:
             return 0.0
-        tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
-        activations = sum(self.items(dims, shape, slicing) for dims, shape in tensors)
-        weights = sum(self.items(weight.dims, weight.shape, slicing) for weight in layer.weights)
+        kernels = self.device.kernels
+        if kernels is not None:
+            return self.fitted_s(kernels, layer, slicing, direction) * self.slowdown
+        activations, weights = self.touched(layer, slicing)
         seconds = (activations * self.item_bytes + weights * 4) / self.device.memory_bytes_per_s
         if layer.kind in _PRODUCTS:
             seconds = max(seconds, self.product_s(layer, slicing, direction))
         return (seconds + self.device.kernel_s) * self.slowdown
 
-    def product_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
+    def touched(self, layer: Layer, slicing: Slicing) -> tuple[int, int]:
+        """Items of inputs and output, and of weights."""
+        tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
+        activations = sum(self.items(dims, shape, slicing) for dims, shape in tensors)
+        return activations, sum(self.items(weight.dims, weight.shape, slicing) for weight in layer.weights)
+
+    # Compute: fitted kernels
+
+    def fitted_s(self, kernels: Kernels, layer: Layer, slicing: Slicing, direction: str) -> float:
+        narrow = self.training.dtype != "fp32" and kernels.tensor is not None
+        passes = self.traffic(layer, direction, narrow)
+        activations, weights = self.touched(layer, slicing)
+        if layer.kind in _PRODUCTS:
+            share = kernels.memory["product"]
+        else:
+            share = kernels.memory[{Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")]
+        memory_s = (passes * activations * self.item_bytes + weights * 4) / (self.device.memory_bytes_per_s * share)
+        if layer.kind not in _PRODUCTS:
+            called = kernels.call_s[{Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")]
+            return memory_s + called if passes else memory_s
+        unit = kernels.tensor if narrow and kernels.tensor is not None else kernels.simt
+        kind = self.family(layer, narrow)
+        rows, columns, reduction, groups = self.matrix(layer, slicing)
+        taps = prod(window.kernel for window in layer.windows.values())
+        if kind == "winograd":
+            rows = (rows + self.tiled_rows(layer, slicing)) / 2
+        if narrow:
+            columns, reduction = -(-columns // 8) * 8, -(-(reduction // taps) // 8) * 8 * taps
+        linear = layer.kind is Kind.LINEAR
+        half_r, half_c, half_k, fill = unit.half_size["linear" if linear else direction]
+        if kind in ("grouped", "depthwise"):
+            half_r = half_c = half_k = 0.0
+        r, c, k = rows + half_r, columns + half_c, reduction + half_k
+        summed = {"forward": k, "backward_input": c, "backward_weight": r}[direction]
+        dims, shape = layer.factor
+        whole = prod(shape) // shape[dims.index("F")]
+        share = unit.efficiency[kind]
+        if direction == "backward_input":
+            share *= unit.backward_input * (unit.strided_input if kind == "strided" else 1.0)
+        elif direction == "backward_weight":
+            share *= unit.backward_weight
+        peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
+        steps = (groups * r * c * k + fill * summed) * (1 + whole / unit.long_reduction)
+        arithmetic_s = 2 * steps / (peak * share)
+        return kernels.call_s[kind if linear else direction] + hypot(arithmetic_s, memory_s)
+
+    def family(self, layer: Layer, narrow: bool) -> str:
+        windows = list(layer.windows.values())
+        if layer.kind is Kind.LINEAR:
+            held = [*layer.weights, *layer.buffers]
+            return "linear" if any(len(weight.shape) > 1 for weight in held) else "product"
+        if layer.groups > 1:
+            dims, shape = layer.factor
+            return "depthwise" if shape[dims.index("F")] == layer.groups else "grouped"
+        if len(windows) == 3:
+            return "volume"
+        if max((window.stride for window in windows), default=1) > 1:
+            return "strided"
+        if {window.kernel for window in windows} <= {1}:
+            return "pointwise"
+        plain = [window for window in windows if window.kernel == 3 and window.dilation == 1]
+        return "winograd" if len(plain) == len(windows) == 2 and not narrow else "window"
+
+    def traffic(self, layer: Layer, direction: str, narrow: bool) -> float:
+        forward, alone, half = direction == "forward", len(layer.inputs) == 1, self.item_bytes == 2
+        if layer.kind is Kind.CONV and narrow:
+            return 1.0 if self.fused else 3.0
+        if layer.kind is Kind.NORM:
+            once = 1.0 if forward else 5 / 3
+            return 2 * once if half and not self.fused else once
+        if layer.kind is Kind.ELEMENTWISE and self.fused:
+            return 0.0 if alone or not forward else 1 / 3
+        if layer.kind is Kind.ELEMENTWISE and alone and not forward:
+            return 1.5
+        return 1.0
+
+    def tiled_rows(self, layer: Layer, slicing: Slicing) -> int:
+        dims, shape = self.positions(layer)
+        parts = zip(dims, shape, sharding(dims, slicing), strict=True)
+        return prod(
+            -(-self.part(extent, axes) // 4) * 4 if letter in "DHW" else self.part(extent, axes)
+            for letter, extent, axes in parts
+            if letter not in "FC"
+        )
+
+    def positions(self, layer: Layer) -> tuple[str, tuple[int, ...]]:
         transposed = any(window.transposed for window in layer.windows.values())
-        dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
+        return (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
+
+    def matrix(self, layer: Layer, slicing: Slicing) -> tuple[float, int, int, int]:
+        """Rows, columns, reduction, groups."""
+        dims, shape = self.positions(layer)
         rows = prod(
             self.part(extent, axes)
             for letter, extent, axes in zip(dims, shape, sharding(dims, slicing), strict=True)
@@ -120,11 +212,13 @@ class _Page:
         all_filters = shape[dims.index("F")]
         filters = self.items("F", (all_filters,), slicing)
         groups = max(1, layer.groups * filters // all_filters)
-        columns = max(1, filters // groups)
-        reduction = self.items(dims, shape, slicing) // filters
-        family = "conv3d" if len(layer.windows) == 3 and "conv3d" in self.device.efficiency else layer.kind.value
+        return rows, max(1, filters // groups), self.items(dims, shape, slicing) // filters, groups
+
+    def product_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
+        rows, columns, reduction, groups = self.matrix(layer, slicing)
+        name = "conv3d" if len(layer.windows) == 3 and "conv3d" in self.device.efficiency else layer.kind.value
         peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
-        rate = peak * self.device.efficiency[family + direction]
+        rate = peak * self.device.efficiency[name if direction == "forward" else f"{name}_backward"]
         for size, half in zip((rows, columns, reduction), self.device.half_size, strict=True):
             rate *= size / (size + half)
         return 2 * rows * columns * reduction * groups / rate
@@ -133,9 +227,10 @@ class _Page:
         if layer.kind in _PRODUCTS:
             wanted = [self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))]
             of_the_factor = any(wanted[1:]) or any(weight.trained for weight in layer.weights)
-            return (wanted[0] + of_the_factor) * self.pass_s(layer, slicing, "_backward")
-        again = self.pass_s(layer, slicing, "") if self.training.recompute else 0.0
-        return self.pass_s(layer, slicing, "_backward") + again
+            of_the_input_s = self.pass_s(layer, slicing, "backward_input") if wanted[0] else 0.0
+            return of_the_input_s + (self.pass_s(layer, slicing, "backward_weight") if of_the_factor else 0.0)
+        again = self.pass_s(layer, slicing, "forward") if self.training.recompute else 0.0
+        return self.pass_s(layer, slicing, "backward_input") + again
 
     def update_s(self, layer: Layer, slicing: Slicing) -> float:
         items = self.updated_items(layer, slicing)

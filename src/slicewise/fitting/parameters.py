@@ -115,10 +115,11 @@ def parameters(cluster: Cluster, strategies: tuple[str, ...]) -> Iterator[Parame
 
 
 def _with_efficiency(on: Cluster, value: float) -> Cluster:
-    """Backward, linear layers and volumes keep their ratio to it."""
+    """All other kinds of layers keep their ratio to it."""
     factor = value / on.device.efficiency["conv"]
     scaled = {name: factor * share for name, share in on.device.efficiency.items()}
-    return replace(on, device=replace(on.device, efficiency=scaled))
+    kernels = on.device.kernels and on.device.kernels.scaled(factor)
+    return replace(on, device=replace(on.device, efficiency=scaled, kernels=kernels))
 
 
 def _with_fixed_compute(on: Cluster, value: float) -> Cluster:

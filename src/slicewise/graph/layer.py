@@ -93,6 +93,11 @@ class Layer:
         computed = zip(self.input_dims[1:], self.input_shapes[1:], strict=True)
         return max([*held, *computed], key=lambda tensor: len(tensor[0]))  # the others are biases
 
+    @property
+    def taps(self) -> int:
+        """Positions that one output reads of each channel."""
+        return prod(window.kernel for window in self.windows.values())
+
     def extents(self, dim: Dim) -> list[int]:
         """The sizes of `dim` in every tensor that has it (H may differ between input and output)."""
         tensors = [*zip(self.input_dims, self.input_shapes, strict=True), (self.dims, self.shape)]

@@ -86,7 +86,7 @@ class Profile:
             layer, part = self.layers[position], _sized(one, step, missing)
             forward[alike] = compute.forward_s(layer, part)
             trains = layer.name in model.graph.gradients
-            passes = model.passes(layer) if trains else 0
+            passes = model.passes(layer) if trains else ()
             backward[alike] = compute.backward_s(layer, part, passes) if trains else np.zeros(len(missing))
         forwards = np.stack([forward[alike] for alike in model.alike], axis=1)
         backwards = np.stack([backward[alike] for alike in model.alike], axis=1)
@@ -237,4 +237,5 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         columns=of(left.columns, right.columns),
         reduction=of(left.reduction, right.reduction),
         groups=of(left.groups, right.groups),
+        tiled_rows=of(left.tiled_rows, right.tiled_rows),
     )

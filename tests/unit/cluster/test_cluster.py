@@ -83,7 +83,7 @@ def test_a_file_says_all_that_a_preset_says(tmp_path: Path) -> None:
         ("kernel_s = 1e-6", "kernel_s = nan", "mine.toml: device.kernel_s is nan; must be a number above 0"),
         ("kernel_s = 1e-6", "kernel_s = inf", "mine.toml: device.kernel_s is inf; must be a number of at most 1e+30"),
         ("kernel_s = 1e-6", "kernel_s = 2000-01-01", "mine.toml: device.kernel_s is datetime.date(2000, 1, 1); must"),
-        ("kernel_s = 1e-6", "kernel = 1e-6", "mine.toml: device: unknown field 'kernel' (did you mean kernel_s?)"),
+        ("kernel_s = 1e-6", "kernel = 1e-6", "mine.toml: device: unknown field 'kernel' (did you mean kernels?)"),
         ("linear = 0.6", "", "mine.toml: device.efficiency.linear is missing"),
         ("linear = 0.6", "matmul = 0.6", "mine.toml: device.efficiency: unknown field 'matmul'; choose from conv, "),
         ("linear = 0.6", "linear = 0.6\nconv3d = 0.3", "mine.toml: device.efficiency.conv3d_backward is missing"),

@@ -16,6 +16,8 @@ from tests.builders import DEVICE, Net, machine
 from tests.property.strategies import layers, meshes
 
 PAIR = Mesh.of({"all": 2})
+ONE = ("backward_input",)
+BOTH = ("backward_input", "backward_weight")
 
 
 def shard(layer: Layer, slicing: Slicing, mesh: Mesh) -> Share:
@@ -84,7 +86,7 @@ def test_backward_is_one_pass_for_each_operand_that_wants_a_gradient() -> None:
     layer = net[net.linear(net.input(4096, 1024), 1024)]
     compute = AnalyticCompute(machine(2))
     part = shard(layer, (None,), PAIR)
-    assert compute.backward_s(layer, part, 2) == pytest.approx(2 * compute.backward_s(layer, part, 1))
+    assert compute.backward_s(layer, part, BOTH) == pytest.approx(2 * compute.backward_s(layer, part, ONE))
 
 
 def test_what_only_moves_memory_takes_its_bytes() -> None:
@@ -166,8 +168,8 @@ def test_what_is_recomputed_runs_forward_twice_and_products_do_not() -> None:
         part = shard(layer, (None,), PAIR)
         forward_once_s = plain.forward_s(layer, part)
         assert again.forward_s(layer, part) == forward_once_s
-        assert again.backward_s(layer, part, 1) == pytest.approx(
-            plain.backward_s(layer, part, 1) + more * forward_once_s
+        assert again.backward_s(layer, part, ONE) == pytest.approx(
+            plain.backward_s(layer, part, ONE) + more * forward_once_s
         )
 
 
@@ -179,7 +181,7 @@ def test_inputs_outputs_forks_and_flattening_compute_nothing() -> None:
     compute = AnalyticCompute(machine(2), Training(recompute=True))
     for layer in net.layers:
         part = shard(layer, (None,), PAIR)
-        assert compute.forward_s(layer, part) == compute.backward_s(layer, part, 1) == 0.0
+        assert compute.forward_s(layer, part) == compute.backward_s(layer, part, ONE) == 0.0
 
 
 def test_volumes_run_at_their_own_rate_where_one_is_given() -> None:
@@ -191,4 +193,4 @@ def test_volumes_run_at_their_own_rate_where_one_is_given() -> None:
     slow, fast = (AnalyticCompute(replace(plain, device=device)) for device in (own, DEVICE))
     kernel_s = DEVICE.kernel_s
     assert slow.forward_s(layer, part) - kernel_s == pytest.approx(2 * (fast.forward_s(layer, part) - kernel_s))
-    assert slow.backward_s(layer, part, 2) > fast.backward_s(layer, part, 2)
+    assert slow.backward_s(layer, part, BOTH) > fast.backward_s(layer, part, BOTH)

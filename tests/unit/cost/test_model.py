@@ -115,7 +115,7 @@ def test_a_norm_in_eval_mode_merges_nothing() -> None:
 def one_pass_s(model: CostModel, layer: Layer) -> float:
     """Backward for one operand of the whole layer."""
     part = shares(layer, Choices.of([(None,)], model.cluster.mesh))
-    return float(model.compute.backward_s(layer, part, 1)[0])
+    return float(model.compute.backward_s(layer, part, ("backward_input",))[0])
 
 
 def test_the_first_weight_layer_returns_no_gradient_to_its_input() -> None:

@@ -100,6 +100,7 @@ def test_it_shares_no_code_with_what_it_checks() -> None:
     }
     assert imported == {
         "slicewise.cluster.cluster.Cluster",
+        "slicewise.cluster.kernels.Kernels",
         "slicewise.cost.training.PLAIN",
         "slicewise.cost.training.Training",
         "slicewise.graph.kind.Kind",
