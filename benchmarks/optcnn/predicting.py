@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.optcnn.paper import BATCH_PER_GPU, GIB, LINKS, STRATEGIES
 from slicewise.cluster.cluster import Cluster, Device, load_cluster
+from slicewise.cluster.kernels import CONVOLUTIONS
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import model_named
@@ -56,15 +57,18 @@ def _convs_faster(device: Device, scale: float) -> Device:
     convolution's multiplications are done at all is up to its algorithm.
     """
     shares = {name: share * (scale if name.startswith("conv") else 1.0) for name, share in device.efficiency.items()}
-    return replace(device, efficiency=shares)
+    return replace(device, efficiency=shares, kernels=device.kernels and device.kernels.scaled(scale, CONVOLUTIONS))
 
 
 def _all_faster(device: Device, scale: float) -> Device:
+    kernels = device.kernels
+    calls = {name: call_s / scale for name, call_s in kernels.call_s.items()} if kernels else {}
     return replace(
         device,
         peak_flops_per_s=device.peak_flops_per_s * scale,
         memory_bytes_per_s=device.memory_bytes_per_s * scale,
         kernel_s=device.kernel_s / scale,
+        kernels=kernels and replace(kernels, call_s=calls),
     )
 
 

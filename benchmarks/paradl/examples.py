@@ -75,15 +75,17 @@ def transfers() -> list[Transfer]:
 
 
 def carried_over(one: Transfer, projector: Projector) -> dict[Row, float]:
-    """Fitted on all one-GPU rows of the source: its shares of peak and memory rate are put on the target."""
+    """Fitted on all one-GPU rows of the source: what it gained on its kernels and memory rate, the target gains too."""
     source = load_device({"V100": "V100-16", "A100": "A100-80", "P100": "P100"}[one.source])
     learned = fit([row.run for row in one.fitted], replace(machine(one.fitted[0]), device=source), projector)
     reached = learned.cluster.device
+    faster = reached.efficiency["conv"] / source.efficiency["conv"]
     share = reached.memory_bytes_per_s / source.memory_bytes_per_s
     found = {}
     for row in one.tested:
         device = gpu(row)
-        device = replace(device, efficiency=reached.efficiency, memory_bytes_per_s=share * device.memory_bytes_per_s)
+        kernels = device.kernels and device.kernels.scaled(faster)
+        device = replace(device, kernels=kernels, memory_bytes_per_s=share * device.memory_bytes_per_s)
         found[row] = float(projector.seconds([row.run], replace(machine(row), device=device))[0])
     return found
 

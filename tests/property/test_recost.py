@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import SOFTWARE, Cluster
+from slicewise.cluster.device import load_device
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.recost import recost_terms
 from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
@@ -17,6 +18,9 @@ from tests.pricing import cost_of
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, clusters, graphs, slicings
 
 EVERY_DTYPE = replace(DEVICE, reduced_flops_per_s={"tf32": 2e12, "bf16": 4e12, "fp16": 3e12})
+DEVICES = [
+    replace(EVERY_DTYPE, kernels=kernels) for kernels in (None, *(load_device(n).kernels for n in ("P100", "H100")))
+]
 
 trainings = st.builds(
     Training,
@@ -27,12 +31,13 @@ trainings = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(graphs(), clusters([*TIER_SIZES, *DEEP_SIZES]), st.sampled_from([None, 1, 3]), trainings, st.data())
 def test_the_planner_and_the_page_agree_on_every_term(
     graph: LayerGraph, cluster: Cluster, cores: int | None, training: Training, data: st.DataObject
 ) -> None:
-    machine = replace(cluster, device=EVERY_DTYPE, cores=cores)
+    device, software = data.draw(st.sampled_from(DEVICES)), data.draw(st.sampled_from(SOFTWARE))
+    machine = replace(cluster, device=device, software=software, cores=cores)
     if training.batchnorm == "local":  # a sample for every rank, and some more
         graph = training.normalised(graph.with_batch(graph.batch + machine.devices - 1), machine.devices)
     chosen = data.draw(slicings(graph, machine.mesh, Space(dims_per_layer=4, dims_per_tier=3)))

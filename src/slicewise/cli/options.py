@@ -51,6 +51,14 @@ def shape(text: str) -> tuple[int, ...]:
 CLUSTER = "a preset, 'local' (this machine, as `slicewise calibrate` measured it), or a TOML file"
 
 
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
+    parser.add_argument(
+        "--software",
+        help="plain: a framework as it comes; tuned: fused kernels, channels last (default: the cluster's)",
+    )
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
-    CLUSTER,
+    add_cluster,
     add_json,
     add_model,
     add_training,
@@ -69,7 +69,7 @@ def split(text: str) -> tuple[int, int]:
 def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     """What `oracle` and `provision` ask alike."""
     add_model(parser)
-    parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
+    add_cluster(parser)
     batch = parser.add_mutually_exclusive_group(required=needs_batch)
     batch.add_argument("--batch-per-device", type=per_device, metavar="B", help="weak scaling: samples per device")
     batch.add_argument("--batch", type=positive, help="strong scaling: samples per step, over all devices")
@@ -111,12 +111,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> "Oracle":
+    from slicewise.cluster.cluster import machine_of
     from slicewise.graph.sources import load_graph
     from slicewise.strategies.projecting import oracle_of
 
     return oracle_of(
         load_graph(options.model, options.input, trust=options.trust),
-        options.cluster,
+        machine_of(options.cluster, software=options.software),
         batch_per_device=batch_per_device,
         batch=options.batch,
         dataset=options.dataset,

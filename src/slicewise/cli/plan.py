@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
-    CLUSTER,
+    add_cluster,
     add_json,
     add_model,
     add_training,
@@ -34,7 +34,7 @@ HELP = "find the slicing of every layer that makes a training step fastest"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
+    add_cluster(parser)
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
@@ -72,14 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.cluster.cluster import load_cluster
+    from slicewise.cluster.cluster import machine_of
     from slicewise.graph.sources import load_graph
     from slicewise.planning.asking import PER_DEVICE, pareto, plan
 
     given = _given(options)
     _prepare(options)
-    cluster = load_cluster(options.cluster)
-    cluster = cluster.with_devices(options.devices) if options.devices else cluster
+    cluster = machine_of(options.cluster, options.devices, options.software)
     batch = options.batch or PER_DEVICE * cluster.devices
     graph = load_graph(options.model, options.input, trust=options.trust)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")

@@ -45,7 +45,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
-    asked = {name: table[name] for name in ("model", "cluster", "engine", "scaling", "samples", "origin", "range")}
+    told = ("model", "cluster", "software", "engine", "scaling", "samples", "origin", "range")
+    asked = {name: table[name] for name in told}
     limits = {"epochs": options.epochs, "deadline_s": options.deadline, "gpu_hours": options.gpu_hours}
     return asked | limits | {"price": options.price}
 

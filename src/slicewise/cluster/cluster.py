@@ -133,10 +133,11 @@ def preset_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
-def machine_of(cluster: str | Path | Cluster, devices: int | None = None) -> Cluster:
-    """The cluster itself, or that of a name or a file; trimmed or grown to `devices`."""
+def machine_of(cluster: str | Path | Cluster, devices: int | None = None, software: str | None = None) -> Cluster:
+    """The cluster itself, or that of a name or a file; trimmed or grown to `devices`, with `software` for its own."""
     found = cluster if isinstance(cluster, Cluster) else load_cluster(cluster)
-    return found if devices is None else found.with_devices(devices)
+    found = found if devices is None else found.with_devices(devices)
+    return found if software is None else replace(found, software=software)
 
 
 def load_cluster(name: str | Path) -> Cluster:

@@ -4,7 +4,7 @@ Data sheets say what a device could do; this says which share of it a convolutio
 direction, and how it falls for small work. `cost/utilisation.py` has the formula.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -20,6 +20,7 @@ from slicewise.formats.files import parse_toml
 PRODUCTS = (
     "linear", "product", "pointwise", "winograd", "window", "strided", "volume", "grouped", "depthwise"
 )  # fmt: skip
+CONVOLUTIONS = PRODUCTS[2:]
 PASSES = ("product", "elementwise", "norm", "softmax", "pool")  # kinds that differ in what they get of the memory
 CALLS = ("linear", "product", "forward", "backward_input", "backward_weight", "elementwise", "norm", "softmax", "pool")
 DIRECTIONS = ("forward", "backward_input", "backward_weight")
@@ -39,9 +40,10 @@ class Unit:
     half_size: Mapping[str, Half]
     long_reduction: float  # a reduction of this length runs at half the rate: its operands miss the caches
 
-    def scaled(self, factor: float) -> "Unit":
-        """So many times as fast."""
-        return replace(self, efficiency={kind: factor * share for kind, share in self.efficiency.items()})
+    def scaled(self, factor: float, kinds: Collection[str]) -> "Unit":
+        """So many times as fast in these kinds."""
+        shares = {kind: share * (factor if kind in kinds else 1.0) for kind, share in self.efficiency.items()}
+        return replace(self, efficiency=shares)
 
     def share(self, kind: str, direction: str) -> float:
         """Of the peak, for large shapes: `unit.share("winograd", "backward_weight")`."""
@@ -62,9 +64,10 @@ class Kernels:
         """Narrow dtypes run on matrix units where there are any."""
         return self.simt if dtype == "fp32" or self.tensor is None else self.tensor
 
-    def scaled(self, factor: float) -> "Kernels":
-        """Arithmetic so many times as fast."""
-        return replace(self, simt=self.simt.scaled(factor), tensor=self.tensor and self.tensor.scaled(factor))
+    def scaled(self, factor: float, kinds: Collection[str] = PRODUCTS) -> "Kernels":
+        """Arithmetic of these kinds so many times as fast."""
+        tensor = self.tensor and self.tensor.scaled(factor, kinds)
+        return replace(self, simt=self.simt.scaled(factor, kinds), tensor=tensor)
 
 
 def read_kernels(fields: KernelsFields) -> Kernels:

@@ -47,6 +47,7 @@ def plan(
     *,
     batch: int | None = None,
     devices: int | None = None,
+    software: str | None = None,
     strategy: str = LAYERWISE,
     dtype: str = "fp32",
     optimizer: str = "sgd",
@@ -75,7 +76,8 @@ def plan(
     `model` is a name as `slicewise plan` takes it, a saved or captured graph, or a module with a `sample` of its input.
     `batch` is over all devices: left out, the graph's or the sample's own, or 32 per device for a name. The plan fits
     the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
-    decided already. After `time_limit` (seconds or "5min") you get the best plan so far and its proven gap.
+    decided already. `software` is "plain" or "tuned" (the cluster's by default). After `time_limit` (seconds or "5min")
+    you get the best plan so far and its proven gap.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
     >>> plan.certificate["optimal"], plan.certificate["returned"]
@@ -110,7 +112,7 @@ def plan(
         search=search,
         segments=segments,
     )
-    machine = machine_of(cluster, devices)
+    machine = machine_of(cluster, devices, software)
     return requested(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
 
 
@@ -120,6 +122,7 @@ def pareto(
     *,
     batch: int | None = None,
     devices: int | None = None,
+    software: str | None = None,
     dtype: str = "fp32",
     optimizer: str = "sgd",
     recompute: bool = False,
@@ -146,7 +149,7 @@ def pareto(
         fix=tuple(fix),
         forbid=tuple(forbid),
     )
-    machine = machine_of(cluster, devices)
+    machine = machine_of(cluster, devices, software)
     return pareto_plans(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
 
 

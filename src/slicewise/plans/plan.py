@@ -131,6 +131,7 @@ class Plan:
             "cluster": self.cluster,
             "devices": self.devices,
             "batch": self.batch,
+            **({"software": self.machine.software} if self.machine else {}),
             **asdict(self.training),
             "cost_model": self.cost_model,
             "input": list(self.input_shape) if self.input_shape else None,
@@ -203,7 +204,7 @@ class Plan:
                 machine=cluster_of(carried.machine, "machine") if carried and carried.machine is not UNSET else None,
             )
             plan._check_counts([layer.name for layer in fields.layers])
-            plan._check_carried()
+            plan._check_carried(carried.software if carried and carried.software is not UNSET else None)
         except RequestError as error:
             raise PlanError(f"{origin}: {error}") from error
         return plan
@@ -218,7 +219,7 @@ class Plan:
                 f"{' x '.join(map(str, self.axes.values())) or 1}; plan again with `devices={self.devices}`"
             )
 
-    def _check_carried(self) -> None:
+    def _check_carried(self, software: str | None) -> None:
         """What it names is what it carries: an edited name alone would change nothing."""
         graph, machine = self.graph, self.machine
         pairs: list[tuple[str, Any, Any]] = []
@@ -227,6 +228,7 @@ class Plan:
             pairs += [("model", self.model, graph.name), ("input", self.input_shape or shape, shape)]
         if machine is not None:
             pairs += [("cluster", self.cluster, machine.name), ("devices", self.devices, machine.devices)]
+            pairs += [("software", software or machine.software, machine.software)]
         for name, own, carried in pairs:
             if own != carried:
                 raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")

@@ -85,6 +85,7 @@ class RequestFields(Table):
 class PlanV2Fields(PlanV1Fields):
     """Carries them too: as a saved graph, and as a cluster's description. May say what was asked."""
 
+    software: Name | UnsetType = UNSET  # the machine's
     request: dict[str, Any] | UnsetType = UNSET
     machine: dict[str, Any] | UnsetType = UNSET
     graph: dict[str, Any] | UnsetType = UNSET

@@ -140,6 +140,7 @@ class ProjectionTable:
         return {
             "model": oracle.graph.name,
             "cluster": oracle.cluster.name,
+            "software": oracle.cluster.software,
             "engine": oracle.engine.name,
             "scaling": "strong" if oracle.batch is not None else "weak",
             "samples": oracle.samples,
@@ -221,6 +222,7 @@ def oracle(
     optimizer: str = "sgd",
     recompute: bool = False,
     batchnorm: str = "local",
+    software: str | None = None,
     overlap: bool | None = None,
     split: Split | None = None,
     memory_limit: float | str | None = None,
@@ -232,14 +234,15 @@ def oracle(
     """Every strategy at every device count: seconds by term, memory, range, and feasible or why not.
 
     `batch_per_device` scales weakly, `batch` strongly. `dataset` or `samples` tell epochs. `split=(p1, p2)` is of
-    hybrids. `engine` is "paradl" (closed forms) or "slicewise" (plans, simulated). The model is given as for `plan`.
+    hybrids. `software` is "plain" or "tuned" (the cluster's by default). `engine` is "paradl" (closed forms) or
+    "slicewise" (plans, simulated). The model is given as for `plan`.
 
     >>> sw.oracle("resnet50", "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
     'data'
     """
     asked = oracle_of(
         graph_of(model, input, sample=sample, trust=trust),
-        machine_of(cluster),
+        machine_of(cluster, software=software),
         batch_per_device=batch_per_device,
         batch=batch,
         dataset=dataset,

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from slicewise.cluster.cluster import load_cluster
+from slicewise.cluster.cluster import SOFTWARE, machine_of
 from slicewise.cost import recost as module
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
@@ -26,9 +26,11 @@ QUICK = ("lenet5", "alexnet", "textcnn", "cosmoflow")
 DEVICES = (2, 4, 8, 16)
 
 
-def model_of(network: str, devices: int, training: Training = PLAIN, cluster: str = "p100-4x4") -> CostModel:
+def model_of(
+    network: str, devices: int, training: Training = PLAIN, cluster: str = "p100-4x4", software: str = "plain"
+) -> CostModel:
     graph = load_graph(network).with_batch(32 * devices)
-    return AnalyticModel(training.normalised(graph, devices), load_cluster(cluster).with_devices(devices), training)
+    return AnalyticModel(training.normalised(graph, devices), machine_of(cluster, devices, software), training)
 
 
 def check(model: CostModel, slicings: dict[str, Slicing]) -> None:
@@ -75,8 +77,9 @@ def test_both_agree_on_the_baselines_of_larger_networks(network: str) -> None:
     ],
     ids=lambda training: f"{training.dtype}-{training.optimizer}",
 )
-def test_both_agree_on_every_way_to_train(training: Training) -> None:
-    model = model_of("resnet50", 16, training, "dgx-a100")
+@pytest.mark.parametrize("software", SOFTWARE)
+def test_both_agree_on_every_way_to_train(training: Training, software: str) -> None:
+    model = model_of("resnet50", 16, training, "dgx-a100", software)
     for slicings in baseline_slicings(model)[0].values():
         check(model, slicings)
 
