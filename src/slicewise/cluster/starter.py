@@ -41,7 +41,7 @@ def starter(file: Path, base: str) -> str:
     text, origin = description(base)
     cluster = parse_cluster(text, origin)
     text = re.sub(r"^name = .*$", lambda _: toml({"name": file.stem}).rstrip(), text, count=1, flags=re.MULTILINE)
-    text = re.sub(r'^device = ".*$', lambda line: line[0] + _spelled_out(cluster.device), text, flags=re.MULTILINE)
+    text = re.sub(r"^device = .*$", lambda line: line[0] + _spelled_out(cluster.device), text, flags=re.MULTILINE)
     return _HEAD.format(base=base, file=file) + text
 
 
