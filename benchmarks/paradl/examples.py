@@ -27,7 +27,7 @@ class Transfer:
 
 
 def machine(row: Row) -> Cluster:
-    """The preset of its kind, with the row's GPU and machine size; a vendor's examples are tuned and overlap exchange."""
+    """The preset of its kind, with the row's GPU and machine size; vendors' examples are tuned and overlap exchange."""
     preset = load_cluster(PRESETS[family(row)])
     tiers = tuple(replace(t, size=row.gpus_per_node) if t.name == "intra" else t for t in preset.tiers)
     tuning = replace(preset.tuning, overlap=preset.overlap)

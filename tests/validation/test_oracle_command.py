@@ -83,6 +83,7 @@ def test_layerwise_reports_to_standard_error_only(tmp_path: Path) -> None:
         (("--devices", "0"), "must be a positive whole number (got '0')"),
         (("--devices", "4,...,64"), "dots need two counts before them"),
         (("--devices", "4", "--split", "4"), "must look like 16x4"),
+        (("--devices", "4", "--software", "fast"), "unknown software 'fast'; choose from plain, tuned"),
         (("--devices", "4", "--strategies", "dta"), "unknown strategy 'dta'; choose from"),
         (("--devices", "4", "--engine", "magic"), "unknown engine 'magic'"),
         (("--devices", "4", "--dataset", "imagnet"), "unknown data set 'imagnet'"),

@@ -88,6 +88,7 @@ def test_halves_of_precision_halve_what_travels_between_layers(tmp_path: Path) -
         (("--cost", "optcnn"), "use it with --space optcnn"),
         (("--space", "half"), "unknown space 'half'; choose from full, optcnn"),
         (("--memory-limit", "much"), "must look like 8GiB"),
+        (("--software", "fast"), "unknown software 'fast'; choose from plain, tuned"),
         (("--objective", "glory"), "unknown objective 'glory'; choose from memory, time"),
         (("--gap", "7"), "must be a share such as 0.01"),
     ],

@@ -14,6 +14,7 @@ from benchmarks.optcnn.predicting import OURS, PAPERS, Side, model_of, scale_for
 from benchmarks.optcnn.readings import READINGS, DevicesAtOnce, NodesAtOnce, OneServer
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import cells
+from slicewise.cluster.kernels import CONVOLUTIONS
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.optcnn import OptCnnModel, PaperModel
 from slicewise.plans.plan import spelled
@@ -68,6 +69,12 @@ def test_one_gpu_is_as_fast_as_the_papers_and_nothing_else_is_fitted(side: Side,
         "conv_backward",
         "conv3d",
         "conv3d_backward",
+    }
+    kernels, fitted = device.kernels, as_shipped.kernels
+    assert kernels is not None
+    assert fitted is not None
+    assert {name for name, share in kernels.simt.efficiency.items() if share != fitted.simt.efficiency[name]} == {
+        *CONVOLUTIONS
     }
 
 

@@ -147,6 +147,7 @@ def with_field(plan: Plan, path: str, value: Any) -> dict[str, Any]:
         ("model", "", "model is ''; must be text that is not empty"),
         ("model", "a\nb", "model is 'a\\nb'; must be text on one line"),
         ("model", "other", "model is 'other', but the file carries 'small_cnn'; plan again for 'other'"),
+        ("software", "tuned", "software is 'tuned', but the file carries 'plain'; plan again for 'tuned'"),
         ("input", [3, 9, 9], "input is (3, 9, 9), but the file carries (3, 8, 8); plan again for (3, 9, 9)"),
         ("dtype", "fp12", "unknown dtype 'fp12'; choose from bf16, fp16, fp32, tf32"),
         ("colour", "red", "unknown field 'colour'; choose from schema_version, model"),
