@@ -50,6 +50,7 @@ def show_cluster(cluster: Cluster) -> None:
     page.say((cluster.name, "bold"), f": {cluster.devices} x {device.name} ({tiers}); figures: {cluster.origin}")
     facts = Table("of one device", "value")
     rows = _device_rows(device) | {"all-reduce hidden behind compute": f"up to {cluster.overlap:.0%}"}
+    rows["software"] = cluster.software
     if cluster.cores:
         rows["cores that ranks share"] = str(cluster.cores)
     for name, value in rows.items():
@@ -82,13 +83,16 @@ def _operations(tier: Tier) -> list[str]:
 
 
 def _device_rows(device: Device) -> dict[str, str]:
-    rates = {name: device.peak_flops_per_s * share for name, share in device.efficiency.items()}
+    """What layers reach is that of fitted kernels where the device has them, else that of its roofline."""
+    kernels = device.kernels
+    shares = kernels.simt.efficiency if kernels else device.efficiency
+    calls = sorted(kernels.call_s.values()) if kernels else [device.kernel_s]
     return {
         "peak": _listed(device.peaks),
-        "large layers, fp32": _listed(rates),
-        "half of that with": _either(device.half_size),
+        "large layers, fp32": _listed({name: device.peak_flops_per_s * share for name, share in shares.items()}),
+        **({} if kernels else {"half of that with": _either(device.half_size)}),
         "memory": f"{amount(device.memory_bytes, 'B')} at {amount(device.memory_bytes_per_s, 'B/s')}",
-        "calling a layer": seconds(device.kernel_s),
+        "calling a layer": " to ".join(dict.fromkeys(seconds(call_s) for call_s in (calls[0], calls[-1]))),
     }
 
 
