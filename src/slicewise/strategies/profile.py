@@ -1,7 +1,7 @@
 """Per layer: seconds on one whole device for any number of samples, and the items that the closed forms count.
 
 One array entry per layer of the graph. Everything that grows with the batch grows linearly in items, so two graphs, of
-one sample and of two, give the shard of any batch; seconds then come from the same roofline as the planner's.
+one sample and of two, give the shard of any batch; seconds then come from the planner's own model.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
