@@ -1,6 +1,10 @@
 """Settings that every test shares."""
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have it; tests that are about widths set their own
 
 settings.register_profile(
     "slicewise",

@@ -45,11 +45,13 @@ def _numbers(text: str) -> Counter[str]:
 
 
 @given(tables(), st.integers(40, 200))
-def test_every_number_of_the_wide_table_is_whole_in_the_narrow_one(made: tuple[Table, list[str]], width: int) -> None:
+def test_no_number_of_the_narrow_table_is_cut(made: tuple[Table, list[str]], width: int) -> None:
     table, _ = made
-    wide, narrow = _numbers(plain_text(table, width=5000)), _numbers(plain_text(table, width=width))
-    assert wide.keys() == narrow.keys()
-    assert all(narrow[number] >= count for number, count in wide.items())
+    wide, shown = plain_text(table, width=5000), plain_text(table, width=width)
+    narrow = _numbers(shown)
+    assert all(count <= _numbers(wide)[number] for number, count in narrow.items())
+    if "also with --wide" not in shown:
+        assert narrow == _numbers(wide)
 
 
 @given(tables(), st.integers(40, 200))
@@ -58,7 +60,7 @@ def test_lines_fit_and_headers_are_not_cut(made: tuple[Table, list[str]], width:
     wide, narrow = plain_text(table, width=5000), plain_text(table, width=width)
     assert max(map(len, narrow.splitlines())) <= width
     shown = {word for header in headers if header in wide for word in header.split()}
-    assert shown <= set(narrow.split())
+    assert shown <= set(narrow.replace(",", " ").split())  # above a column, or among those that --wide adds
 
 
 @given(st.lists(st.one_of(WORD, NUMBERS), min_size=1, max_size=60).map(" ".join), st.integers(40, 200))

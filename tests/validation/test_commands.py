@@ -117,7 +117,7 @@ def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path:
         (("plan", "alexnet", "--cluster", "p100-4x4", "--batch", "0"), "must be a positive whole number (got '0')"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "--devices", "6"), "choose a multiple of 4"),
         (("plan", "alexnet", "--cluster", "p100-4x4", "--strategy", "sideways"), "unknown strategy 'sideways'"),
-        (("plan", f"{MODELS}:unsized", "--cluster", "p100-4x4"), "as in --input 3x224x224"),
+        (("plan", f"{MODELS}:unsized", "--cluster", "p100-4x4"), "give the shape of one sample: --input 3x224x224"),
         (("plan", f"{MODELS}:branching", "--cluster", "p100-4x4"), "make it free of branches on tensor values"),
         (("capture", "alexnte", "-o", "never-written.json"), "unknown model 'alexnte'; choose from alexnet"),
         (("plan", f"{MODELS}:absent", "--cluster", "p100-4x4"), "has no factory 'absent'"),

@@ -30,7 +30,7 @@ def test_tables_paragraph_and_limits_for_people(tmp_path: Path) -> None:
     done = slicewise("oracle", *ABCI, *WEAK, "--devices", "16", "--best", "--limits", cache=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "data *" in done.stdout
-    assert "what binds" in done.stdout
+    assert "What binds" in done.stdout
     assert "Use data (N16) on 16 devices" in done.stdout
     assert "data still gains at" in done.stdout or "data stops paying at" in done.stdout
 

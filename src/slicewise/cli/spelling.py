@@ -12,12 +12,15 @@ def flag(name: str) -> str:
 
 
 def as_typed(message: str, known: Collection[str]) -> str:
-    """`batch=4` becomes --batch 4, `recompute=True` --recompute, `dtype="bf16"` --dtype bf16."""
+    """`batch=4` becomes --batch 4, `recompute=True` --recompute, `dtype="bf16"` --dtype bf16, a shape 3x224x224."""
 
     def typed(found: re.Match[str]) -> str:
         name, value = found.groups()
         if name not in known:
             return found[0]
-        return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(chr(34))}"
+        if value in (None, "True"):
+            return flag(name)
+        shape = value.strip("()").replace(", ", "x") if value.startswith("(") else value.strip('"')
+        return f"{flag(name)} {shape}"
 
     return _OPTION.sub(typed, message)
