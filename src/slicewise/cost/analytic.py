@@ -120,13 +120,17 @@ class AnalyticModel(CostModel):
             seconds = seconds + reduce.latency_s[axes] + reduce.s_per_byte[axes] * message
         return seconds
 
-    def _sync_s(self, layer: Layer, choices: Choices, part: Share) -> Floats:
-        """The all-reduce of the weights' gradients, with their share of the latency of the bucket they travel in."""
+    def amortised_sync_s(self, layer: Layer, choices: Choices) -> Floats:
+        """The share of a bucket's latency that a layer's gradients fill, in place of one latency each."""
+        return self._sync_s(layer, choices, shares(layer, choices), bucketed=True)
+
+    def _sync_s(self, layer: Layer, choices: Choices, part: Share, *, bucketed: bool = False) -> Floats:
+        """The all-reduce of the weights' gradients: one latency, the weights share a bucket."""
         sharding = set("".join(weight.dims for weight in layer.weights))
         axes = choices.axes_of([dim for dim in Dim if dim not in sharding])
         summed = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
         if not summed:
             return np.zeros(len(choices))
         lines, items = self.network.all_reduce_lines, sum(summed)
-        share = np.minimum(1.0, items / BUCKET_ITEMS)
+        share = np.minimum(1.0, items / BUCKET_ITEMS) if bucketed else 1.0
         return lines.latency_s[axes] * share + lines.s_per_byte[axes] * items * WEIGHT_BYTES

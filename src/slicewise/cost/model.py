@@ -58,6 +58,10 @@ class CostModel(ABC):
         numbers: dict[object, int] = {}
         return tuple(numbers.setdefault(self._likeness(layer), len(numbers)) for layer in self.graph)
 
+    def amortised_sync_s(self, layer: Layer, choices: Choices) -> Floats:
+        """`sync_s` with each layer's share of the latency of the bucket that its gradients travel in."""
+        return self.layer_seconds(layer, choices).sync_s
+
     @abstractmethod
     def layer_seconds(self, layer: Layer, choices: Choices) -> LayerSeconds:
         """What depends on this layer's slicing alone, for every choice."""

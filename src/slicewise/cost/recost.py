@@ -23,7 +23,6 @@ Layout = tuple[tuple[Axes, ...], frozenset[int]]  # the axes that shard each dim
 
 _FREE = {Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP}
 _PRODUCTS = {Kind.CONV, Kind.LINEAR}
-_BUCKET_BYTES = 25 * 2**20
 
 
 def recost(graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN) -> float:
@@ -249,11 +248,8 @@ class _Page:
     def sync_s(self, layer: Layer, slicing: Slicing) -> float:
         letters = {letter for weight in layer.weights for letter in weight.dims}
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim not in letters)
-        sent = 4 * self.updated_items(layer, slicing)
-        if not sent:
-            return 0.0
-        latency_s = self.all_reduce_s(axes, 0)
-        return min(1.0, sent / _BUCKET_BYTES) * latency_s + self.all_reduce_s(axes, sent) - latency_s
+        items = self.updated_items(layer, slicing)
+        return self.all_reduce_s(axes, 4 * items) if items else 0.0
 
     def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
         at_rest = layer.options.get("arguments", {}).get("training") is False
