@@ -27,7 +27,7 @@ from tests.pricing import cost_of
 
 def test_a_plan_for_another_world_size_is_refused_with_what_would_work(pair: World) -> None:
     assert pair.run(_refusal, 4, "0") == (
-        "the plan is for 4 devices, this world has 2 ranks; start 4 ranks, or plan again with --devices 2"
+        "the plan is for 4 devices, this world has 2 ranks; start 4 ranks, or plan again with `devices=2`"
     )
 
 
