@@ -123,7 +123,12 @@ def test_names_that_the_terminal_cannot_spell_are_shown_as_python_does(tmp_path:
 
 def test_control_c_ends_a_command_with_one_line(tmp_path: Path) -> None:
     arguments = ("plan", "resnet152", "--cluster", "dgx-a100", "--devices", "1024")
-    done = _command(*arguments, cache=tmp_path, stdout=subprocess.DEVNULL)
+    # a shell's background jobs ignore it, and so would what they start
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = _command(*arguments, cache=tmp_path, stdout=subprocess.DEVNULL)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done.stderr is not None
     assert done.stderr.readline().startswith("planning resnet152")
     time.sleep(0.2)

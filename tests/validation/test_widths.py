@@ -78,6 +78,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         items: list[ConsoleRenderable] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)  # a path in a heading is the same everywhere
+            patch.setenv("SLICEWISE_CACHE", str(folder))  # where no test has calibrated
             patch.setattr(Page, "show", lambda _, *more: items.extend(more))
             if name == "run":
                 show_run(RAN)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import RequestError
 from slicewise.plans.plan import Plan
-from slicewise.report.terms import MEANING, TERMS, step_terms
+from slicewise.report.step_terms import MEANING, TERMS, step_terms
 from slicewise.saving import write_file
 from slicewise.units import amount, seconds
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from slicewise.cost.breakdown import Cost
 from slicewise.plans.plan import Plan, Stages, spelled
-from slicewise.report.terms import MEANING, TERMS, step_terms
+from slicewise.report.step_terms import MEANING, TERMS, step_terms
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds

@@ -12,7 +12,7 @@ from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, plan
 from slicewise.plans.plan import Plan
 from slicewise.report.figures import draw_plan, runs, strategy_bars
-from slicewise.report.terms import step_terms
+from slicewise.report.step_terms import step_terms
 from slicewise.units import amount, seconds
 
 ROOT = Path(__file__).parents[3]
