@@ -138,13 +138,15 @@ class CostModel(ABC):
         for weight, items in zip(layer.weights, part.weights, strict=True):
             if not weight.again:
                 kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
+        return kept + self.kept_items(layer, part) * training.item_bytes
+
+    def kept_items(self, layer: Layer, part: Share) -> Ints:
+        """Activations that a layer keeps for backward."""
         if layer.name not in self.graph.gradients:
-            return kept
-        if layer.kind.has(Trait.KEEPS_INPUT) and not training.recompute:
-            kept = kept + part.inputs[0] * training.item_bytes
-        elif layer.name in self._keeps_output:
-            kept = kept + part.output * training.item_bytes
-        return kept
+            return np.zeros_like(part.output)
+        if layer.kind.has(Trait.KEEPS_INPUT) and not self.training.recompute:
+            return part.inputs[0]
+        return part.output if layer.name in self._keeps_output else np.zeros_like(part.output)
 
     @cached_property
     def _keeps_output(self) -> frozenset[str]:

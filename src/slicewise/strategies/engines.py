@@ -25,6 +25,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.plans.plan import spelled
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
+from slicewise.strategies.pipeline import MOST_ANYWHERE
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
@@ -114,10 +115,11 @@ class ParadlEngine(Engine):
 
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Profiles every batch that strategies will ask for at these (devices, batch), in one sweep."""
-        most = self.profile.cuts.most_stages
-        wanted: set[int] = set()
+        most = max(MOST_ANYWHERE, self.profile.cuts.most_stages)
+        wanted: set[float] = set()
         for devices, batch in counts:
-            wanted |= {parts(batch, p1) for p1 in divisors(devices)}
+            groups = {p1: parts(batch, p1) for p1 in divisors(devices)}
+            wanted |= {*groups.values(), *(samples * p1 / devices for p1, samples in groups.items())}
             if 1 < devices <= most:
                 wanted |= set(divisors(batch))
         self.profile.prepare(sorted(wanted))

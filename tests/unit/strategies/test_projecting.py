@@ -86,8 +86,8 @@ def test_a_memory_limit_makes_hybrids_choose_another_split() -> None:
     features = net.flatten(net.conv(net.input(4, 3, 8, 8), 8))
     net.output(net.linear(net.linear(features, 64), 64))
     free, tight = (
-        oracle(net.graph, machine(4, 4), devices=[16], batch=16, strategies=["data+filter"], memory_limit=limit)
-        for limit in (None, 120_000)
+        oracle(net.graph, machine(4, 4), devices=[16], batch=32, strategies=["data+filter"], memory_limit=limit)
+        for limit in (None, 125_000)
     )
     assert [(row.terms.split, row.feasible) for row in (*free, *tight) if row.terms] == [("2x8", True), ("4x4", True)]
 
