@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, load_cluster, machine_of
 from slicewise.cluster.device import load_device
 
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ GPUS = (
 TUNED = ("NVIDIA", "MLPerf")  # vendors' examples and submissions; everybody else takes a framework as it comes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PublishedRun:
     source: str
     framework: str
@@ -64,11 +64,6 @@ class PublishedRun:
     @property
     def software(self) -> str:
         return self.machine.software
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """What a one-GPU time holds for: everything but the number of GPUs."""
-        return self.source, self.framework, self.network, self.gpu, self.dtype
 
 
 def published(files: tuple[Path, ...] = FILES) -> list[PublishedRun]:
@@ -90,8 +85,7 @@ def _run(line: dict[str, str]) -> PublishedRun | None:
     if "train GPUs=" in line["strategy"]:  # the others evaluate
         devices = int(line["strategy"].partition("train GPUs=")[2].partition(",")[0])
     machine = _machine(known[1], known[2], int(line["gpus_per_node"]))
-    if source.startswith(TUNED):
-        machine = replace(machine, software="tuned")
+    machine = machine_of(machine, software="tuned" if source.startswith(TUNED) else "plain")
     return PublishedRun(
         source=source,
         framework=line["framework"].split(" ")[0],

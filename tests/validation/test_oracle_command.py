@@ -19,8 +19,9 @@ def test_rows_with_the_names_that_others_rely_on(tmp_path: Path) -> None:
     rows = document(done)["rows"]
     assert {row["devices"] for row in rows} == {1, 4, 16, 64}
     assert {
-        "strategy", "devices", "batch", "split", "compute_s", "communication_s", "communication", "iteration_s",
-        "low_s", "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason", "best",
+        "strategy", "devices", "batch", "split", "compute_s", "update_s", "communication_s", "communication",
+        "iteration_s", "low_s", "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason",
+        "best",
     } == rows[0].keys()  # fmt: skip
     assert sum(row["best"] for row in rows) == 4
     assert done.stderr == ""

@@ -17,6 +17,7 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
+from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
@@ -100,6 +101,24 @@ class Profile:
     @cached_property
     def _seconds(self) -> dict[float, Seconds]:
         return {}
+
+    def doubt(self, samples: float) -> Doubt:
+        """How far the seconds of this many samples may be off."""
+
+        def all_s(machine: Cluster) -> float:
+            profile = (
+                self
+                if machine == self.cluster
+                else self.remembered(
+                    ("software", machine.software), lambda: Profile(self.graph, machine, self.training)
+                )
+            )
+            return float(profile.seconds(samples).both.sum())
+
+        return self.remembered(
+            ("doubt", samples),
+            lambda: doubt_of(self._model.graph, self.cluster, self.seconds(samples).both.tolist(), all_s),
+        )
 
     @cached_property
     def update_s(self) -> Floats:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,15 @@ class Setting:
         cores = self.profile.cluster.cores
         return max(1.0, self.devices / cores) if cores else 1.0
 
+    @property
+    def _waits(self) -> float:
+        """Steps are as long as those of the slowest device: (1 + straggling log2 p) times one device's."""
+        return self.slowdown * (1 + self.links.cluster.straggling * log2(self.devices))
+
     def seconds(self, samples: float) -> Seconds:
         """FW and BW of whole layers for `samples`."""
         found = self.profile.seconds(samples)
-        return found if self.slowdown == 1 else Seconds(found.forward * self.slowdown, found.backward * self.slowdown)
+        return found if self._waits == 1 else Seconds(found.forward * self._waits, found.backward * self._waits)
 
     def cut_seconds(self, kind: str, samples: int, parts: int) -> Seconds:
         """FW and BW of one of `parts` shards of each layer: the share of the whole that the tuning says, 1/p without,
