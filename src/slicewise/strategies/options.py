@@ -94,7 +94,6 @@ class Option:
         return self.epochs * ceil(self.row.samples / self.row.batch) * iteration_s / HOUR_S
 
     def to_dict(self) -> dict[str, Any]:
-        share = self.row.high_s / self.row.iteration_s
         return {
             "devices": self.row.devices,
             "nodes": self.nodes,
@@ -107,8 +106,8 @@ class Option:
             "node_hours": self.node_hours,
             "device_hours": self.device_hours,
             "cost": self.cost,
-            "low_cost": None if self.cost is None else self.cost / share,
-            "high_cost": None if self.cost is None else self.cost * share,
+            "low_cost": None if self.cost is None else self.cost * self.low_hours / self.hours,
+            "high_cost": None if self.cost is None else self.cost * self.high_hours / self.hours,
             "efficiency": self.row.efficiency,
             "deadline_chance": self.deadline_chance,
             "good": self.good,

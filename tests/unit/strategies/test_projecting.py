@@ -187,7 +187,7 @@ def test_the_printed_table_names_the_best_and_the_impossible() -> None:
     text = str(small_table())
     assert "serial *" in text
     assert "not possible: serial on 2, 8: devices: serial is one device" in text
-    assert "Range: preset figures, a factor of 2 each way" in text
+    assert "Range, of data on 8 devices: 90 %," in text
 
 
 def test_without_overlap_every_term_counts_in_full() -> None:
