@@ -41,18 +41,18 @@ OBJECTIVES = ("time", "memory")
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
     """For the batch that `graph` has."""
     _check(request)
-    model = model_for(graph, cluster, request.training, request.cost)
-    pins = Pins.parse(request.fix, request.forbid)
-    pins.check([layer.name for layer in model.graph])
-    found, reasons = baseline_slicings(model)
-    asked_bytes = request.memory_limit_bytes
-    limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
     settings = Settings(
         search=request.search,
         time_limit_s=float("inf") if request.time_limit_s is None else request.time_limit_s,
         gap=request.gap,
         progress=progress,
     )
+    model = model_for(graph, cluster, request.training, request.cost)
+    pins = Pins.parse(request.fix, request.forbid)
+    pins.check([layer.name for layer in model.graph])
+    found, reasons = baseline_slicings(model)
+    asked_bytes = request.memory_limit_bytes
+    limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
     began_s = time.perf_counter()
     pool = candidates(model, request.space, found, pins)
     priced_s = time.perf_counter() - began_s

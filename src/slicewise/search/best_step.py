@@ -7,6 +7,7 @@ Descent        moves of a layer or a stretch, while that helps           search/
 simplified     fewer changes of slicing, where that costs next to nothing    search/simplifying.py
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,10 +16,10 @@ from slicewise.search.candidates import Candidates
 from slicewise.search.certificate import OPTIMUM
 from slicewise.search.descent import Descent
 from slicewise.search.pins import Pins
-from slicewise.search.rescoring import rescored
+from slicewise.search.rescoring import Rescored, rescored
 from slicewise.search.reweighting import reweighted, simulated_bound
 from slicewise.search.shortlist import Rows, shortlist
-from slicewise.search.simplifying import changes, simplified
+from slicewise.search.simplifying import along_edges, changes, simplified
 from slicewise.search.solver import Settings
 from slicewise.simulate.many import ManyPlans
 from slicewise.units import ROUNDING
@@ -53,6 +54,8 @@ def best_step(
     known = {**baselines, OPTIMUM: optimum}
     rows = {name: found for name, plan in known.items() if (found := pool.rows(plan)) is not None}
     settings.progress("simulating the best plans and the baselines")
+    if time.perf_counter() > settings.deadline_s:
+        return _known(pool, rescored(model, optimum, baselines, pins=pins, memory_limit_bytes=memory_limit_bytes))
     listed = shortlist(pool, list(rows.values()))
     solved = reweighted(listed, settings)
     others = {**baselines, **{name: listed.pool.slicings(found) for name, found in solved.items()}}
@@ -82,6 +85,23 @@ def best_step(
         fastest_s=fastest_s,
         changes=changes(descent, fewest),
         fastest_changes=changes(descent, plan),
+    )
+
+
+def _known(pool: Candidates, again: Rescored) -> BestStep:
+    """Where there is no time for more: the best of the plans at hand."""
+    lower_s = sum(float((timed.total_s - timed.sync_s).min()) for timed in pool.seconds)
+    turns = along_edges(pool.model.graph, again.slicings)
+    return BestStep(
+        slicings=again.slicings,
+        simulated_s=again.simulated_s,
+        lower_s=lower_s,
+        origin=again.origin,
+        candidates=again.candidates,
+        optimum_s=again.optimum_s,
+        fastest_s=again.simulated_s,
+        changes=turns,
+        fastest_changes=turns,
     )
 
 

@@ -5,9 +5,11 @@ that no model knows. So stretches of layers take over the slicing of their neigh
 stays within the tolerance, and a baseline is returned where nothing beats it by more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from slicewise.graph.kind import Trait
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
 from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
@@ -32,13 +34,23 @@ def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: fl
 
 
 def changes(descent: Descent, plan: Rows) -> int:
-    """Edges between layers that are sliced differently; what ranks feed and get is not a choice."""
+    """Edges between layers that are sliced differently."""
     graph = descent.listed.model.graph
-    return sum(
-        descent.labels(i, plan[i]) != descent.labels(j, plan[j])
-        for i, j, _ in graph.edges
-        if not (graph.layers[i].kind.has(Trait.EDGE) or graph.layers[j].kind.has(Trait.EDGE))
-    )
+    labels = [descent.labels(node, row) for node, row in enumerate(plan)]
+    return sum(labels[i] != labels[j] for i, j in _inner_edges(graph))
+
+
+def along_edges(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> int:
+    """The same of a plan by names."""
+    names = [layer.name for layer in graph]
+    return sum(slicings[names[i]] != slicings[names[j]] for i, j in _inner_edges(graph))
+
+
+def _inner_edges(graph: LayerGraph) -> Iterator[tuple[int, int]]:
+    """What ranks feed and get is not a choice."""
+    for i, j, _ in graph.edges:
+        if not (graph.layers[i].kind.has(Trait.EDGE) or graph.layers[j].kind.has(Trait.EDGE)):
+            yield i, j
 
 
 def _merged(descent: Descent, now: list[int]) -> Iterator[list[int]]:
