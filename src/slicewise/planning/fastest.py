@@ -77,7 +77,6 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
             slicings,
             found,
             settings=settings,
-            pins=pins,
             memory_limit_bytes=limit,
             simplify=request.simplify,
             patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
