@@ -10,6 +10,7 @@ from benchmarks.runs.networks import network
 from benchmarks.runs.rows import PublishedRun
 from slicewise.strategies.projecting import oracle
 from slicewise.strategies.projection import Projection
+from slicewise.strategies.sureness import width
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Answer:
     @property
     def width(self) -> float:
         """Half of the range, as a factor."""
-        return (self.row.high_s / self.row.low_s) ** 0.5
+        return width(self.row)
 
     @property
     def communication_share(self) -> float:

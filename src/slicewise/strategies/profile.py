@@ -272,7 +272,7 @@ def _difference(more: Share, one: Share) -> Share:
     return _joined(more, one, lambda b, a: b - a)
 
 
-def _sized(one: Share, step: Share, samples: NDArray[Any]) -> Share:
+def _sized(one: Share, step: Share, samples: Any) -> Share:
     """The shard of every number of samples: v(b) = v(1) + (b - 1) (v(2) - v(1))."""
     return _joined(one, step, lambda a, d: a + (samples - 1) * d)
 

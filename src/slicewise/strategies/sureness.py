@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, sqrt
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cluster.ranges import QUANTILE, fitted_ranges
@@ -41,7 +41,7 @@ def next_measurement(oracle: "Oracle", row: Projection) -> Advice | None:
 
 def width(row: Projection) -> float:
     """Half of the range, as a factor."""
-    return (row.high_s / row.low_s) ** 0.5
+    return sqrt(row.high_s / row.low_s)
 
 
 def _measurements(oracle: "Oracle", row: Projection) -> Iterator[tuple[str, Doubt]]:
