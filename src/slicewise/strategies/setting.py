@@ -99,14 +99,13 @@ class Setting:
         return found if self._waits == 1 else Seconds(found.forward * self._waits, found.backward * self._waits)
 
     def cut_seconds(self, kind: str, samples: int, parts: int) -> Seconds:
-        """FW and BW of one of `parts` shards of each layer: the share of the whole that the tuning says, 1/p without,
-        but never less than as small a share of the samples takes. Being cut makes nothing cheaper.
+        """FW and BW of one of `parts` shards of each layer: the share of the whole that the tuning says, or what as few
+        of the samples take. Either is at least 1/p: being cut makes nothing cheaper.
         """
-        whole, part = self.seconds(samples), self.seconds(samples / parts)
-        share = self.tuning.shard_share(kind, parts)
-        return Seconds(
-            np.maximum(share * whole.forward, part.forward), np.maximum(share * whole.backward, part.backward)
-        )
+        if kind not in self.tuning.fixed_compute:
+            return self.seconds(samples / parts)
+        whole, share = self.seconds(samples), self.tuning.shard_share(kind, parts)
+        return Seconds(share * whole.forward, share * whole.backward)
 
     @property
     def update_s(self) -> Floats:
