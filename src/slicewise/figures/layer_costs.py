@@ -35,9 +35,9 @@ def layer_costs_figure(plan: "Plan", reference: Costs | None = None, strategy: s
     note = "Work and communication added up, nothing hidden behind anything else." + (
         " Upper bar: this plan. Lower, thinner bar: " + strategy + "." if other else ""
     )
-    heading(drawing, _PAD, 24, title, note, WIDTH - 2 * _PAD)
+    y = heading(drawing, _PAD, 24, title, note, WIDTH - 2 * _PAD)
     used = [term.name for term in LAYER_TERMS if any(c.get(term.name) for c in (*own.values(), *other.values()))]
-    y = 52 + legend(drawing, _PAD, 52, WIDTH - 2 * _PAD, [(TERMS[term], term) for term in used]) + 6
+    y += legend(drawing, _PAD, y, WIDTH - 2 * _PAD, [(TERMS[term], term) for term in used]) + 6
     left = _PAD + min(max((text_width(name, 11) for name in shown), default=0), 190) + 92
     scale = Scale(low=0.0, high=max(worth.values(), default=1.0) or 1.0, start=left, stop=WIDTH - _PAD - 70)
     bottom = y + _ROW * len(shown)

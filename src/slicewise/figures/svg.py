@@ -37,6 +37,18 @@ def fitted(text: str, width: float, size: float) -> str:
     return "" if width < size else "…"
 
 
+def wrapped(text: str, width: float, size: float) -> list[str]:
+    """The text in lines of at most `width` pixels, parted at blanks; a word that is longer alone is shortened."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(fitted(word, width, size))
+    return lines
+
+
 def number(value: float) -> str:
     """As short as a tenth of a pixel allows."""
     return f"{value:.1f}".removesuffix(".0")
