@@ -107,9 +107,7 @@ def _grid(grid: Grid) -> str:
     label = escape(grid.title)
     table = (
         f'<div class="scroll" tabindex="0" role="group" aria-label="{label}"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>
-{rows}
-</tbody></table></div>{note}"
+        f"<tbody>\n{rows}\n</tbody></table></div>{note}"
     )
     if grid.folded:
         return f"<details><summary>{escape(grid.title)}</summary>{table}</details>"
