@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slicewise.cost.breakdown import Cost
 from slicewise.explaining.flips import Flip
+from slicewise.figures.worth import worth_figure
 from slicewise.graph.dims import Dim
 from slicewise.terms import LAYER_TERMS, Nature, Term
 from slicewise.units import amount, seconds
@@ -156,4 +157,14 @@ def html(explanation: "Explanation") -> str:
         for decision in explanation.decisions
         if decision not in explanation.most
     )
-    return f"<p>{escape(heading(explanation))}</p><ol>{most}</ol><ul>{rest}</ul>"
+    return f"<p>{escape(heading(explanation))}</p>{drawn(explanation)}<ol>{most}</ol><ul>{rest}</ul>"
+
+
+def drawn(explanation: "Explanation") -> str:
+    """What each decision is worth, as a picture; nothing where none has an alternative."""
+    rows = [
+        (span(decision.layers), decision.slicing, decision.worth_s, sentences(decision, explanation))
+        for decision in explanation.decisions
+        if decision.against is not None
+    ]
+    return worth_figure(rows) if rows else ""

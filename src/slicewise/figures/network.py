@@ -13,7 +13,7 @@ from slicewise.figures.lanes import Lanes, lanes_of
 from slicewise.figures.svg import Drawing, number, text_width, wrapped
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
-from slicewise.partition.spelling import degrees, spelled
+from slicewise.partition.spelling import short_spelled, spelled
 from slicewise.units import seconds
 
 if TYPE_CHECKING:
@@ -157,16 +157,17 @@ def _draw_node(drawing: Drawing, plan: "Plan", node: Node, mesh: Mesh, x: float,
         room = _WIDTH - 34 - 44 * len(cuts)
         drawing.text(x + 18, y + 19, head.name, size=12, class_="t b", within=room)
         more = f" +{len(others)}" if others else ""
-        drawing.text(x + 18, y + 35, f"{_short(node, mesh)} · {head.kind}{more}", size=10, class_="m", within=room)
+        drawing.text(
+            x + 18,
+            y + 35,
+            f"{short_spelled(node.slicing, mesh.sizes)} · {head.kind}{more}",
+            size=10,
+            class_="m",
+            within=room,
+        )
         for position, cut in enumerate(cuts):
             draw_block(drawing, cut, x + _WIDTH - 8 - 44 * (len(cuts) - position) + 4, y + 7, 36, 32)
     drawing.close()
-
-
-def _short(node: Node, mesh: Mesh) -> str:
-    """`N4 F4`, whatever links the parts are apart on."""
-    parts = degrees(node.slicing, mesh.sizes)
-    return " ".join(f"{dim}{count}" for dim, count in parts.items() if count > 1) or "whole"
 
 
 def _draw_stripe(drawing: Drawing, node: Node, mesh: Mesh, x: float, y: float) -> None:

@@ -15,7 +15,7 @@ from slicewise.report.sections import Facts, Figure, Grid, Part, Section
 from slicewise.version import VERSION
 
 _CODE = ("formula", "with its numbers")  # columns of signs
-_LONG = ("not possible because",)
+_LONG = ("not possible because", "gives")
 _FITS = 900  # pixels: wider figures are scrolled, not shrunk
 
 

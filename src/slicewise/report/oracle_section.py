@@ -1,5 +1,6 @@
 """Projections as sections: strategies over device counts, their terms, and the closed forms with their numbers."""
 
+import re
 from collections.abc import Sequence
 
 from slicewise.figures.scaling import Measured, scaling_figure, terms_figure
@@ -57,7 +58,11 @@ def _table(oracle: OracleFields) -> Grid:
 
 
 def _forms(oracle: OracleFields) -> Grid:
-    rows = [(form.strategy, form.what, form.formula, form.numbers, form.value) for form in oracle.closed_forms]
+    rows, before = [], ""
+    for form in oracle.closed_forms:
+        name = "" if form.strategy == before else form.strategy
+        rows.append((name, form.what, _typeset(form.formula), _typeset(form.numbers), form.value))
+        before = form.strategy
     counts = sorted({form.devices for form in oracle.closed_forms})
     return Grid(
         title=f"The closed forms, with their numbers on {', '.join(map(counted, counts))}",
@@ -67,8 +72,24 @@ def _forms(oracle: OracleFields) -> Grid:
     )
 
 
+_SIGNS = (
+    (r"\balpha\b", "α"),
+    (r"\bbeta\b", "β"),
+    (r"\bdelta\b", "δ"),
+    (r"\bS(?=[(_])", "Σ"),
+    ("<=", "≤"),
+    (" {2,}", "  "),
+)
+
+
+def _typeset(formula: str) -> str:
+    for words, sign in _SIGNS:
+        formula = re.sub(words, sign, formula)
+    return formula
+
+
 SYMBOLS = (
-    "Of one step: D = B, the samples of the batch. p: devices. FW, BW: seconds of a layer forward and backward for one "
-    "sample; WU: its weight update. x, y, w: items that it reads, writes and holds as weights. S(...): the sum over "
-    "layers. delta: bytes of an item. alpha: latency. beta: seconds per byte. G: layers that are matrix products."
+    "Of one step: D = B, the samples of the batch. p: devices. FW, BW: time of a layer forward and backward for one "
+    "sample; WU: its weight update. x, y, w: items that it reads, writes and holds as weights. Σ: the sum over layers. "
+    "δ: bytes of an item. α: latency. β: seconds per byte. G: layers that are matrix products. S: segments of a pipeline."
 )

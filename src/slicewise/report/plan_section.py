@@ -1,10 +1,11 @@
 """A plan as sections: the answer, the network with the reasons beside it, costs, cuts, memory, a step over time."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slicewise.cost.model import CostModel
-from slicewise.errors import InfeasibleError, RequestError
+from slicewise.errors import RequestError
 from slicewise.explaining.decisions import Explanation, explain
 from slicewise.explaining.words import heading, sentences
 from slicewise.figures.cuts import cut_figure
@@ -23,7 +24,7 @@ from slicewise.plans.plan import Plan
 from slicewise.report.sections import Facts, Figure, Grid, Part, Section, Sentences
 from slicewise.report.terminal import answer, proof_told
 from slicewise.report.timelines import predicted_events
-from slicewise.search.baselines import data
+from slicewise.search.baselines import baseline_slicings
 from slicewise.timelines.event import Event
 from slicewise.units import amount, seconds
 
@@ -79,19 +80,15 @@ def _sliced(plan: Plan, graph: LayerGraph, model: CostModel, limit_bytes: float)
         Sentences(title="Why", lines=[heading(explanation)]),
         Figure(name="network", svg=network_figure(plan, graph, notes(explanation)), caption=_NETWORK),
     ]
-    own = model.plan_costs(plan.slicings)
+    own = _fields(model.plan_costs(plan.slicings))
     rows = {name: {"total": float(row["peak_memory_bytes"])} for name, row in step_rows(plan).items()
             if row.get("feasible", True) and "peak_memory_bytes" in row}  # fmt: skip
-    rows[next(iter(step_rows(plan)))] = held_bytes(plan, graph, costs=_fields(own))
-    reference: dict[str, Mapping[str, Any]] | None = None
-    try:
-        slicings = data(model)
-        reference = _fields(model.plan_costs(slicings))
-        if REFERENCE in rows:
-            rows[REFERENCE] = held_bytes(plan, graph, slicings, reference)
-    except InfeasibleError:
-        pass
-    parts.append(Figure(name="layers", svg=layer_costs_figure(plan, reference, REFERENCE)))
+    rows[next(iter(step_rows(plan)))] = held_bytes(plan, graph, costs=own)
+    others, _ = baseline_slicings(model)
+    costs = {name: _fields(model.plan_costs(slicings)) for name, slicings in others.items()}
+    rows |= {name: held_bytes(plan, graph, others[name], costs[name]) for name in others if name in rows}
+    layers = layer_costs_figure(replace(plan, costs=own), costs.get(explanation.reference), explanation.reference)
+    parts.append(Figure(name="layers", svg=layers))
     parts += [
         Figure(name=f"cut-{number}", svg=svg, caption=_CUT if number == 1 else "")
         for number, svg in enumerate(_cuts(plan, plan.sized(graph)), 1)
