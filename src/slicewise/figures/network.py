@@ -8,9 +8,9 @@ from slicewise.figures.blocks import draw_block
 from slicewise.figures.chart import heading, legend
 from slicewise.figures.colours import DIM_WORDS, GREY, dim_colour, ink
 from slicewise.figures.cutting import cuts_of
-from slicewise.figures.folding import Fold, Folded, Node, folded
+from slicewise.figures.folding import Fold, Folded, Node, folded, plain_name
 from slicewise.figures.lanes import Lanes, lanes_of
-from slicewise.figures.svg import Drawing, number, text_width, wrapped
+from slicewise.figures.svg import Drawing, number, wrapped
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
 from slicewise.partition.spelling import short_spelled, spelled
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.plans.plan import Plan
 
-_WIDTH, _HEIGHT, _STEP = 268.0, 46.0, 66.0  # of a box, and from one rank to the next
+_WIDTH, _HEIGHT, _STEP = 300.0, 46.0, 66.0  # of a box, and from one rank to the next
 _NARROW, _PAD, _TITLE, _NOTE = 22.0, 20.0, 24.0, 400.0
+_GLYPH = 41.0  # from one small drawing of a tensor to the next
 _SMALL = (Kind.INPUT, Kind.OUTPUT)
 
 
@@ -112,11 +113,10 @@ def _draw_fold(drawing: Drawing, fold: Fold, lanes: Lanes, lefts: list[float], t
     right = max(lefts[lanes.lane[node]] for node in fold.nodes) + _WIDTH + 10
     top = min(tops[lanes.rank[node]] for node in fold.nodes) - _TITLE - 4
     bottom = max(tops[lanes.rank[node]] for node in fold.nodes) + _HEIGHT + 8
-    times = f"× {fold.times}"
-    room = right - left - text_width(times, 13) - 30
+    middle = left + 10 + _WIDTH / 2  # where the trunk's line comes down: no words on it
     drawing.rect(left, top, right - left, bottom - top, class_="c", rx=8, title=f"{fold.title}: {fold.times} alike")
-    drawing.text(left + 10, top + 16, fold.title, class_="m", within=room)
-    drawing.text(right - 10, top + 17, times, size=13, class_="t b", anchor="end")
+    drawing.text(left + 10, top + 17, fold.title, size=10, class_="m", within=middle - left - 18)
+    drawing.text(middle + 8, top + 18, f"× {fold.times}", size=13, class_="t b")
 
 
 def _draw_edge(drawing: Drawing, lanes: Lanes, lefts: list[float], tops: list[float], source: int, to: int) -> None:
@@ -151,11 +151,12 @@ def _draw_node(drawing: Drawing, plan: "Plan", node: Node, mesh: Mesh, x: float,
     _draw_stripe(drawing, node, mesh, x, y)
     if head.kind in _SMALL:
         drawing.text(x + 18, y + 20, head.name, size=12, class_="t b", within=_WIDTH - 30)
-        drawing.text(x + 18, y + 36, f"{told}   {shape}", size=10, class_="m", within=_WIDTH - 30)
+        short = short_spelled(node.slicing, mesh.sizes)
+        drawing.text(x + 18, y + 36, f"{short} · {shape}", size=10, class_="m", within=_WIDTH - 30)
     else:
-        cuts = cuts_of(head, node.slicing, mesh)[-3:]
-        room = _WIDTH - 34 - 44 * len(cuts)
-        drawing.text(x + 18, y + 19, head.name, size=12, class_="t b", within=room)
+        cuts = cuts_of(head, node.slicing, mesh)[-3 if head.weights else -2 :]
+        room = _WIDTH - 26 - _GLYPH * len(cuts)
+        drawing.text(x + 18, y + 19, plain_name(head.name), size=12, class_="t b", within=room)
         more = f" +{len(others)}" if others else ""
         drawing.text(
             x + 18,
@@ -166,7 +167,7 @@ def _draw_node(drawing: Drawing, plan: "Plan", node: Node, mesh: Mesh, x: float,
             within=room,
         )
         for position, cut in enumerate(cuts):
-            draw_block(drawing, cut, x + _WIDTH - 8 - 44 * (len(cuts) - position) + 4, y + 7, 36, 32)
+            draw_block(drawing, cut, x + _WIDTH - 2 - _GLYPH * (len(cuts) - position), y + 8, _GLYPH - 7, 30)
     drawing.close()
 
 

@@ -90,7 +90,8 @@ class Drawing:
         **others: object,
     ) -> None:
         """A line whose base is at `y`. `within`: the pixels it may take; the whole text is then in the tooltip."""
-        shown = text if within is None else fitted(text, within, size)
+        bold = 1.1 if class_ and "b" in class_.split() else 1.0
+        shown = text if within is None else fitted(text, within, size * bold)
         if not shown:
             return
         self.add(

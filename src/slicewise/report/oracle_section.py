@@ -91,5 +91,5 @@ def _typeset(formula: str) -> str:
 SYMBOLS = (
     "Of one step: D = B, the samples of the batch. p: devices. FW, BW: time of a layer forward and backward for one "
     "sample; WU: its weight update. x, y, w: items that it reads, writes and holds as weights. Σ: the sum over layers. "
-    "δ: bytes of an item. α: latency. β: seconds per byte. G: layers that are matrix products. S: segments of a pipeline."
+    "δ: bytes of an item. α: latency. β: seconds per byte. G: layers that are matrix products. S: segments."
 )
