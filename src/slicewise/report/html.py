@@ -16,7 +16,7 @@ from slicewise.version import VERSION
 
 _CODE = ("formula", "with its numbers")  # columns of signs
 _LONG = ("not possible because", "gives")
-_FITS = 900  # pixels: wider figures are scrolled, not shrunk
+_SMALLEST, _LARGEST = 0.78, 1.1  # of a figure's own width: what would be smaller is scrolled
 
 
 def html_page(title: str, lead: str, sections: Sequence[Section]) -> str:
@@ -86,13 +86,14 @@ def _part(part: Part, number: int) -> str:
 
 
 def _figure(figure: Figure, number: int) -> str:
-    width = re.search(r'width="([0-9.]+)"', figure.svg)
-    fits = ' class="fits"' if width and float(width[1]) <= _FITS and float(width[1]) > 700 else ""
+    found = re.search(r'width="([0-9.]+)"', figure.svg)
+    width = float(found[1]) if found else 0.0
+    size = f"min-width:{_SMALLEST * width:.0f}px;max-width:{_LARGEST * width:.0f}px"
     caption = f"<figcaption>{escape(figure.caption)}</figcaption>" if figure.caption else ""
     label = escape(NAMES.get(figure.name, "figure"))
     return (
-        f'<figure id="s{number}-{figure.name}"{fits}>'
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">{figure.svg}</div>{caption}</figure>'
+        f'<figure id="s{number}-{figure.name}"><div class="scroll" tabindex="0" role="group" aria-label="{label}">'
+        f'<div style="{size}">{figure.svg}</div></div>{caption}</figure>'
     )
 
 
