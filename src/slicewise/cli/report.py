@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="plans, the --json of oracle, plan --pareto, run or diagnose, traces",
+        help="plans, the --json of oracle, plan --pareto, run or diagnose, traces, measured runs (.csv)",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="write the report here")
     parser.add_argument("--format", help="html, md, svg or png (default: by the output's name, else html)")
