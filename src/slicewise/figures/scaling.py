@@ -149,10 +149,8 @@ def terms_figure(rows: Sequence[Row], measured: Iterable[Measured] = ()) -> str:
     for row in rows:
         if _seconds(row) is not None:
             panels.setdefault(str(row["strategy"]), []).append(row)
-    heading(
-        drawing, _PAD, 24, "Where each strategy's step goes",
-        "Each panel has its own scale. Pale: does not fit in memory. Line across: measured, with the accuracy.", WIDTH - 2 * _PAD,
-    )  # fmt: skip
+    note = "Each panel has its own scale. Faded: does not fit in memory. Line across: measured, with the accuracy."
+    heading(drawing, _PAD, 24, "Where each strategy's step goes", note, WIDTH - 2 * _PAD)
     used = [Group.COMPUTE, *(group for group in MOVING_GROUPS if any(_part(row, group) for row in rows))]
     top = 54 + legend(drawing, _PAD, 54, WIDTH - 2 * _PAD, [(GROUPS[group], group.told) for group in used]) + 8
     columns = 3
