@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from slicewise.figures.colours import DIM_WORDS, GREY, darker, dim_colour, ink, paler
 from slicewise.figures.cutting import Cut
@@ -119,7 +120,7 @@ def _draw_borrowed(
     """What device 0 reads of the parts to its right and below, striped in its colour."""
     across, down = counts
     own_width, own_height = (width - gap * (across - 1)) / across, (height - gap * (down - 1)) / down
-    band = {"fill": colour, "fill_opacity": 0.55, "stroke": darker(colour, 0.3), "stroke_width": 0.8}
+    band: dict[str, Any] = {"fill": colour, "fill_opacity": 0.55, "stroke": darker(colour, 0.3), "stroke_width": 0.8}
     right = max(2.0, own_width * 0.16) if axes.across in cut.borrowed and across > 1 else 0.0
     below = max(2.0, own_height * 0.16) if axes.down in cut.borrowed and down > 1 else 0.0
     told = ", ".join(f"{count} along {DIM_WORDS[Dim(letter)]}" for letter, count in cut.borrowed.items())
