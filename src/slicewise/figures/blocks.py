@@ -64,7 +64,7 @@ def draw_block(
             piece = _piece(
                 left, y + away, inner_width, inner_height, away, (across, down, deep), (column, row, far), gap
             )
-            _draw_piece(drawing, cut, place, piece, colour, labels=labels)
+            _draw_piece(drawing, cut, place, piece, colour, labels=labels and far == 0)
     if cut.borrowed and groups:
         _draw_borrowed(drawing, cut, axes, x, y + away, inner_width, inner_height, (across, down), gap, colour)
     if cut.summands > 1:

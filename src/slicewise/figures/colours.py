@@ -7,6 +7,7 @@ from slicewise.terms import Group
 
 BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#e8d94a"
 ORANGE, RED, PINK, GREY = "#e69f00", "#d55e00", "#cc79a7", "#9aa4af"
+VIOLET = "#7b4fc9"
 
 WHOLE = "whole"
 DIMS = {Dim.N: BLUE, Dim.F: ORANGE, Dim.C: RED, Dim.D: PINK, Dim.H: GREEN, Dim.W: SKY}
@@ -37,7 +38,7 @@ HOLDERS = {
     "in work": SKY,
     "total": GREY,
 }
-_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#7b4fc9")
+_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, VIOLET)
 _MARKS = ("square", "circle", "triangle", "square", "diamond", "cross", "triangle", "diamond", "circle", "star")
 _NAMES = (*STRATEGIES, LAYERWISE)
 

@@ -45,13 +45,11 @@ def _captions(cut: Cut) -> list[str]:
     """What stands below a block, line by line."""
     shape = " x ".join(map(str, cut.shape)) or "a number"
     lines = [f"{cut.name}: {shape}"]
-    sliced = [
+    lines += [
         f"{DIM_WORDS[Dim(letter)]} in {count}" + (f" ({MOST} drawn)" if count > MOST else "")
         for letter, count in cut.parts.items()
         if count > 1
     ]
-    if sliced:
-        lines.append(", ".join(sliced))
     if cut.borrowed:
         lines.append("halo: " + ", ".join(f"{count} of {letter}" for letter, count in cut.borrowed.items()))
     if cut.summands > 1:

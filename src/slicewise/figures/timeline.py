@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from slicewise.figures.chart import WIDTH, across, heading, legend
-from slicewise.figures.colours import TERMS, WAITING
+from slicewise.figures.colours import BLUE, GREY, TERMS, VIOLET, WAITING
 from slicewise.figures.scales import Scale
 from slicewise.figures.svg import Drawing, number, text_width
 from slicewise.timelines.event import LANES, Event
 from slicewise.units import seconds
 
 _LANE, _PAD = 20, 16
-_STEP_COLOURS = {"forward": TERMS["compute"], "backward": "#5b4a9c", "update": TERMS["update"]}
+_COLOURS = {"forward": BLUE, "backward": VIOLET, **{term: TERMS[term] for term in TERMS if term != "compute"}}
 _Row = tuple[str, int, str]  # "predicted", rank, lane
 
 
@@ -21,7 +21,7 @@ def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) 
     note = "Predicted: the device with the largest parts, which the others wait for." if predicted else ""
     top = heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
     used = {_colour(event) for event in (*predicted, *measured) if event.lane != "step"}
-    items = [(colour, term) for term, colour in TERMS.items() if colour in used]
+    items = [(colour, term) for term, colour in _COLOURS.items() if colour in used]
     top += legend(drawing, _PAD, top, WIDTH - 2 * _PAD, items) + 8
     left = _PAD + max((text_width(_name(row), 11) for row in rows), default=0.0) + 10
     zero = {"predicted": _start(predicted), "measured": _start(measured)}
@@ -79,9 +79,9 @@ def _name(row: _Row) -> str:
 
 
 def _colour(event: Event) -> str:
-    if event.lane == "step":
-        return _STEP_COLOURS.get(event.name, TERMS[WAITING])
-    term = str(event.details.get("term", event.lane))
-    if "wait" in event.name:
+    """By term; of a pipeline's turns, and of the phases of a step, by name."""
+    if event.name.startswith("wait"):
         return TERMS[WAITING]
-    return TERMS.get(term, TERMS["compute"])
+    turn = {"F": "forward", "B": "backward"}.get(event.name[:1], "") if event.name[1:].isdigit() else event.name
+    known = (event.details.get("term"), turn, event.lane)
+    return next((_COLOURS[str(term)] for term in known if term in _COLOURS), GREY if event.lane == "step" else BLUE)
