@@ -12,7 +12,7 @@ from slicewise.report.documents import Given, read_documents
 from slicewise.report.html import html_page
 from slicewise.report.markdown import markdown
 from slicewise.report.oracle_section import oracle_section
-from slicewise.report.pictures import as_png
+from slicewise.report.pictures import as_png, check_png
 from slicewise.report.plan_section import plan_section
 from slicewise.report.run_section import agreement_section, diagnosis_section, run_section, trace_section
 from slicewise.report.sections import Figure, Grid, Part, Section, Sentences
@@ -32,6 +32,8 @@ def report(
     """What `slicewise report` writes. `figure`: of SVG and PNG, which; the first one by default."""
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
+    if format == "png":
+        check_png()
     sections = sections_of(read_documents(paths), progress)
     if format in ("svg", "png"):
         svg = _chosen(sections, figure).svg
