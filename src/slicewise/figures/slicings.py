@@ -5,9 +5,10 @@ from math import log2
 from typing import TYPE_CHECKING
 
 from slicewise.figures.chart import WIDTH, heading, legend
-from slicewise.figures.colours import DIM_WORDS, GREY, dim_colour, ink
+from slicewise.figures.colours import GREY, dim_colour, dim_word, ink
 from slicewise.figures.folding import folded
 from slicewise.figures.runs import counted, modules, runs
+from slicewise.figures.stages import draw_stages
 from slicewise.figures.steps import draw_steps, step_rows
 from slicewise.figures.svg import Drawing, text_width
 from slicewise.graph.dims import Dim
@@ -42,15 +43,17 @@ def _label(plan: "Plan") -> str:
 
 def draw_slicings(drawing: Drawing, plan: "Plan", top: float, width: float) -> float:
     """A row per mesh axis. A bar goes on as long as its axis slices the same dim; returns the height."""
+    if plan.pipeline is not None:
+        return draw_stages(drawing, plan, plan.pipeline, top, width)
     axes = [f"{name} (x{size})" for name, size in plan.axes.items()] or ["one device"]
     left = _PAD + max(text_width(name, 11) for name in axes) + 10
     title = f"{plan.model} on {plan.cluster}: {plan.devices} devices, batch {plan.batch}"
     spans, folds = _spans(plan, left, width - _PAD)
-    told = "What each mesh axis slices, layer by layer" if not plan.pipeline else "A pipeline slices no layer"
+    told = "What each mesh axis slices, layer by layer"
     told += "; blocks that repeat are drawn once" if folds else ""
     y = heading(drawing, _PAD, top + 24, title, told, width - 2 * _PAD)
     used = {dim for slicing in plan.slicings.values() for dim in slicing}
-    colours = [(dim_colour(dim), f"{dim}: {DIM_WORDS[dim]}") for dim in Dim if dim in used]
+    colours = [(dim_colour(dim), f"{dim}: {dim_word(dim)}") for dim in Dim if dim in used]
     if None in used:
         colours.append((GREY, "not sliced: work repeated"))
     y += legend(drawing, _PAD, y, width - 2 * _PAD, colours) + 4
@@ -101,7 +104,7 @@ def _needed(found: list[list[str]]) -> list[float]:
 def _bar(drawing: Drawing, plan: "Plan", axis: str, dim: Dim | None, spans: list[_Span], y: float) -> None:
     start, stop = spans[0][0], spans[-1][1]
     names = [name for span in spans for name in span[2]]
-    words = f"{dim}: {DIM_WORDS[dim]}" if dim else "nothing: work repeated"
+    words = f"{dim}: {dim_word(dim)}" if dim else "nothing: work repeated"
     colour = dim_colour(dim)
     title = f"{axis} slices {words}, {counted(names)}"
     drawing.rect(start, y, max(stop - start - _GAP, 1), _ROW - 3, fill=colour, rx=2, title=title)

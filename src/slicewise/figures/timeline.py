@@ -18,7 +18,8 @@ def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) 
     """One step of each; both begin at 0 and have the same scale. A page's script may zoom into `.zoom`."""
     drawing = Drawing()
     rows = [*_rows("predicted", predicted), *_rows("measured", measured)]
-    note = "Predicted: the device with the largest parts, which the others wait for." if predicted else ""
+    alone = len({event.rank for event in predicted}) == 1
+    note = "Predicted: the device with the largest parts, which the others wait for." if alone else ""
     top = heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
     used = {_colour(event) for event in (*predicted, *measured) if event.lane != "step"}
     items = [(colour, term) for term, colour in _COLOURS.items() if colour in used]
@@ -83,5 +84,5 @@ def _colour(event: Event) -> str:
     if event.name.startswith("wait"):
         return TERMS[WAITING]
     turn = {"F": "forward", "B": "backward"}.get(event.name[:1], "") if event.name[1:].isdigit() else event.name
-    known = (event.details.get("term"), turn, event.lane)
+    known = (event.details.get("term"), *((event.lane,) if event.lane in _COLOURS else ()), turn)
     return next((_COLOURS[str(term)] for term in known if term in _COLOURS), GREY if event.lane == "step" else BLUE)
