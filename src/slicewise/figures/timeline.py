@@ -10,6 +10,7 @@ from slicewise.timelines.event import LANES, Event
 from slicewise.units import seconds
 
 _LANE, _PAD = 20, 16
+MOST_EVENTS = 8000  # of a step that is drawn
 _COLOURS = {"forward": BLUE, "backward": VIOLET, **{term: TERMS[term] for term in TERMS if term != "compute"}}
 _Row = tuple[str, int, str]  # "predicted", rank, lane
 
@@ -17,9 +18,12 @@ _Row = tuple[str, int, str]  # "predicted", rank, lane
 def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) -> str:
     """One step of each; both begin at 0 and have the same scale. A page's script may zoom into `.zoom`."""
     drawing = Drawing()
+    dropped = max(len(predicted), len(measured)) - MOST_EVENTS
+    predicted, measured = _longest(predicted), _longest(measured)
     rows = [*_rows("predicted", predicted), *_rows("measured", measured)]
     alone = len({event.rank for event in predicted}) == 1
     note = "Predicted: the device with the largest parts, which the others wait for." if alone else ""
+    note += f" The {MOST_EVENTS:,} longest events are drawn." if dropped > 0 else ""
     top = heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
     used = {_colour(event) for event in (*predicted, *measured) if event.lane != "step"}
     items = [(colour, term) for term, colour in _COLOURS.items() if colour in used]
@@ -59,6 +63,13 @@ def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) 
         if events
     )
     return drawing.svg(WIDTH, y + 42, f"Timeline of one step: {told}")
+
+
+def _longest(events: Sequence[Event]) -> Sequence[Event]:
+    """Those that a page can hold."""
+    if len(events) <= MOST_EVENTS:
+        return events
+    return sorted(events, key=lambda event: event.start_s - event.stop_s)[:MOST_EVENTS]
 
 
 def _both(predicted: Sequence[Event], measured: Sequence[Event]) -> list[tuple[str, Sequence[Event]]]:

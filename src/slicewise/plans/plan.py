@@ -21,7 +21,6 @@ from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, RequestError, UnknownName
-from slicewise.figures.slicings import plan_figure
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import parse_json, read_text
 from slicewise.graph.dims import Dim
@@ -237,6 +236,8 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """For a notebook: how each layer is sliced, and where each strategy's time goes."""
+        from slicewise.figures.slicings import plan_figure  # planning itself draws nothing
+
         return plan_figure(self)
 
     @property

@@ -17,7 +17,7 @@ from slicewise.figures.network import network_figure
 from slicewise.figures.scaling import scaling_figure, terms_figure
 from slicewise.figures.slicings import plan_figure, slicings_figure
 from slicewise.figures.steps import steps_figure
-from slicewise.figures.timeline import timeline_figure
+from slicewise.figures.timeline import MOST_EVENTS, timeline_figure
 from slicewise.figures.worth import worth_figure
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan
@@ -25,6 +25,7 @@ from slicewise.plans.plan import Plan
 from slicewise.report.timelines import predicted_events
 from slicewise.strategies.projecting import oracle
 from slicewise.terms import LAYER_TERMS
+from slicewise.timelines.event import Event
 from slicewise.units import seconds
 from tests.unit.figures.drawn import outside, overlapping, parsed, tooltips, words
 
@@ -170,3 +171,11 @@ def test_the_frontier_is_what_nothing_beats_in_both() -> None:
 def test_an_oracle_with_nothing_possible_draws_so() -> None:
     rows = [row.to_dict() for row in oracle("lenet5", "abci-v100", batch=1, devices=[64], strategies=["data"])]
     assert "Nothing is possible." in words(scaling_figure(rows))
+
+
+def test_a_step_of_twenty_thousand_events_is_drawn_by_its_longest() -> None:
+    events = [Event(rank=0, lane="compute", name=f"op{n}", start_s=n * 1e-6, stop_s=n * 1e-6 + 1e-8 * (n % 100 + 1))
+              for n in range(20_000)]  # fmt: skip
+    drawn = timeline_figure([], events)
+    assert len(tooltips(drawn)) == MOST_EVENTS
+    assert any("longest events are drawn" in word for word in words(drawn))
