@@ -9,7 +9,6 @@ BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#e8d94a"
 ORANGE, RED, PINK, GREY = "#e69f00", "#d55e00", "#cc79a7", "#9aa4af"
 VIOLET, BROWN = "#7b4fc9", "#a6761d"
 
-WHOLE = "whole"
 _DIMS = {
     "N": (BLUE, "samples"),
     "F": (ORANGE, "filters"),

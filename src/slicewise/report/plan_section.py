@@ -34,12 +34,14 @@ _MOST_STRETCHES, _MOST_REASONS = 40, 6  # that are explained: each takes a momen
 REFERENCE = "data"
 
 
-def plan_section(source: str, plan: Plan, measured: Sequence[Event] = ()) -> Section:
-    """`measured`: a step of the same run, below the predicted one."""
+def plan_section(source: str, plan: Plan, measured: Sequence[Event] = (), *, brief: bool = False) -> Section:
+    """`measured`: a step of the same run, below the predicted one. `brief`: only what the plan itself says, at once."""
     parts: list[Part] = [_facts(plan), Sentences(lines=[answer(plan)])]
     parts.append(Figure(name="plan", svg=plan_figure(plan), caption="Hover over a bar to see its exact value."))
     if plan.certificate:
         parts.append(Sentences(title="Proof", lines=[proof_told(plan.certificate)]))
+    if brief:
+        return Section(title=_title(plan), parts=parts, source=source)
     try:
         graph, cluster = plan.network(), plan.hardware()
         plan.check(plan.sized(graph), cluster.mesh)
