@@ -28,6 +28,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
+from slicewise.partition.spelling import degrees, spelled
 from slicewise.partition.stages import Cuts
 from slicewise.plans.plan_file import PinFields, PlanV1Fields, PlanV2Fields
 from slicewise.plans.request import Request, remembered
@@ -101,6 +102,7 @@ class Plan:
     kinds: Mapping[str, str] = field(default_factory=dict)
     predicted: Prediction = Prediction()  # noqa: RUF009 (frozen)
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    references: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # no slicings: one device, DDP ...
     certificate: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class Plan:
             "mesh": dict(self.axes),
             "predicted": self.predicted.to_dict(),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
+            **({"references": {name: dict(told) for name, told in self.references.items()}} if self.references else {}),
             "certificate": dict(self.certificate),
             **({"request": self.request.to_dict()} if self.request else {}),
             **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
@@ -195,6 +198,7 @@ class Plan:
                 costs={layer.name: layer.cost for layer in fields.layers},
                 predicted=Prediction.from_dict(fields.predicted),
                 baselines=fields.baselines,
+                references=carried.references if carried else {},
                 certificate=document.get("certificate", {}),
                 pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,
                 request=Request.from_dict(carried.request, "request")
@@ -232,6 +236,12 @@ class Plan:
         for name, own, carried in pairs:
             if own != carried:
                 raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
+
+    def _repr_html_(self) -> str:
+        """For a notebook: how each layer is sliced, and where each strategy's time goes."""
+        from slicewise.figures.slicings import plan_figure  # planning itself draws nothing
+
+        return plan_figure(self)
 
     @property
     def mesh(self) -> Mesh:
@@ -278,29 +288,6 @@ class Plan:
 def loaded(plan: Plan | str | Path) -> Plan:
     """The plan itself, or that of a file."""
     return plan if isinstance(plan, Plan) else Plan.load(plan)
-
-
-def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
-    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
-    result = {dim.value: 1 for dim in Dim}
-    for dim, size in zip(slicing, sizes, strict=True):
-        if dim is not None:
-            result[dim.value] *= size
-    return result
-
-
-def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
-    """`N16`, `N4@inter F4@intra`, or `whole` where nothing is sliced."""
-    parts: dict[tuple[str, str], int] = {}
-    for dim, (name, size) in zip(slicing, axes.items(), strict=True):
-        if dim is not None:
-            place = (dim.value, name.rstrip("0123456789"))
-            parts[place] = parts.get(place, 1) * size
-    if len({dim for dim, _ in parts}) == 1 and None not in slicing:
-        return f"{next(iter(parts))[0]}{prod(parts.values())}"
-    if len({name.rstrip("0123456789") for name in axes}) == 1:
-        return " ".join(f"{dim}{degree}" for (dim, _), degree in parts.items()) or "whole"
-    return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
 
 
 def _slicing(given: Mapping[str, Dim], axes: Mapping[str, int], layer: str) -> Slicing:
