@@ -79,6 +79,57 @@ class Tied(nn.Module):
         return x
 
 
+class Attend(nn.Module):
+    """Attention over the positions of a plane or signal of 8 channels, in 4 heads; keys and values may have fewer."""
+
+    def __init__(self, attend: Callable[..., Tensor], keys: int = 4, bias: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.query, self.key, self.value = nn.Linear(8, 8), nn.Linear(8, 2 * keys), nn.Linear(8, 2 * keys)
+        self.bias = nn.Parameter(torch.rand(bias)) if bias else None
+        self.attend = attend
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)
+        q, k, v = (
+            project(tokens).unflatten(2, (-1, 2)).transpose(1, 2) for project in (self.query, self.key, self.value)
+        )
+        y = self.attend(q, k, v) if self.bias is None else self.attend(q, k, v, self.bias * 2)
+        return y.transpose(1, 2).flatten(2)
+
+
+def unfused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.softmax(q @ k.transpose(-2, -1) / 2, dim=-1) @ v
+
+
+def einsums(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = torch.softmax(torch.einsum("nhxd,nhyd->nhxy", q, k), -1)
+    return torch.einsum("nhxy, nhyd -> nhxd", weights, v)
+
+
+def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Each sample hides the keys that are below its mean."""
+    hidden = k.mean(dim=(1, 3))[:, None, None, :]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=(hidden - hidden.mean(-1, keepdim=True)).detach())
+
+
+class SelfAttention(nn.Module):
+    """torch's own module on the positions of a plane."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.inner, self.options = nn.MultiheadAttention(8, 4, batch_first=True), options
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)
+        y, weights = self.inner(tokens, tokens, tokens, **self.options)
+        return y if weights is None else y + weights.sum((1, 2))[:, None, None]
+
+
+def class_token(x: Tensor, token: Tensor) -> Tensor:
+    tokens = torch.cat([token.expand(x.shape[0], -1, -1), x.flatten(2).transpose(1, 2)], dim=1)
+    return tokens[:, 0] + tokens.mean(1)
+
+
 def flatten_linear() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(8 * 9 * 7, 6))
 
@@ -143,6 +194,27 @@ CASES: dict[str, Case] = {
     "linear": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(8, 6)), (8, 1)),
     "linear channels last": (lambda: ChannelsLast(nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 8)), PLANE),
     "matrix product": (lambda: Scaled((7, 5), torch.matmul), PLANE),
+    "product of two": (lambda: Call(lambda x: x @ torch.tanh(x).transpose(-2, -1)), PLANE),
+    "product of samples": (lambda: Call(lambda x: torch.bmm(x, torch.tanh(x).transpose(1, 2))), (8, 9)),
+    "product with a matrix on the left": (lambda: Scaled((5, 9), lambda x, w: torch.matmul(w, x)), PLANE),
+    "product with a matrix per channel": (lambda: Scaled((8, 7, 5), torch.matmul), PLANE),
+    "attention": (lambda: Attend(F.scaled_dot_product_attention), (8, 3, 3)),
+    "attention to the past": (
+        lambda: Attend(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        (8, 9),
+    ),
+    "attention with a learned bias": (lambda: Attend(F.scaled_dot_product_attention, bias=(4, 9, 9)), (8, 3, 3)),
+    "attention with a mask": (lambda: Attend(masked), (8, 3, 3)),
+    "attention with shared keys": (
+        lambda: Attend(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), keys=2),
+        (8, 9),
+    ),
+    "attention spelled out": (lambda: Attend(unfused), (8, 9)),
+    "attention in einsums": (lambda: Attend(einsums), (8, 9)),
+    "multi-head attention": (lambda: SelfAttention(need_weights=False), (8, 9)),
+    "multi-head attention with weights": (SelfAttention, (8, 9)),
+    "class token": (lambda: Scaled((1, 1, 8), class_token), (8, 3, 3)),
+    "words": (lambda: nn.Sequential(Call(lambda x: x.argmax(1)), nn.Embedding(8, 6), nn.Linear(6, 4)), (8, 9)),
     "flatten": (flatten_linear, PLANE),
     "max pool": (lambda: nn.MaxPool2d(3, 2, 1), (8, 9, 13)),
     "max pool ceil": (lambda: nn.MaxPool2d(3, 2, ceil_mode=True), (8, 10, 13)),

@@ -24,6 +24,7 @@ from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 
+_OPERANDS = 3  # query, key and value; a mask serves many layers
 
 @dataclass(frozen=True, eq=False)
 class CostModel(ABC):
@@ -141,8 +142,9 @@ class CostModel(ABC):
         if layer.name not in self.graph.gradients:
             return kept
         if layer.kind.has(Trait.KEEPS_INPUT) and not training.recompute:
-            kept = kept + part.inputs[0] * training.item_bytes
-        elif layer.name in self._keeps_output:
+            read = part.inputs[:_OPERANDS] if layer.kind.has(Trait.KEEPS_ALL) else part.inputs[:1]
+            kept = kept + sum(read) * training.item_bytes
+        if layer.name in self._keeps_output:
             kept = kept + part.output * training.item_bytes
         return kept
 
@@ -150,7 +152,7 @@ class CostModel(ABC):
     def _keeps_output(self) -> frozenset[str]:
         """Layers whose output backward needs, and no reader keeps as its own input.
 
-        Functions of one input, in place or not. With recompute instead the products, from which the layers up to the
+        Functions of one input, in place or not, and attention. With recompute instead the products, from which the layers up to the
         next product are computed again.
         """
         readers: dict[str, list[Layer]] = {}
@@ -168,11 +170,12 @@ class CostModel(ABC):
             return frozenset(
                 layer.name for layer in self.graph if layer.kind.has(Trait.PRODUCT) and read(layer.name, Trait(0))
             )
-        return frozenset(
+        reads_output = [
             layer.name
             for layer in self.graph
-            if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1 and not read(layer.name, Trait.KEEPS_INPUT)
-        )
+            if layer.kind is Kind.ATTENTION or (layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1)
+        ]
+        return frozenset(name for name in reads_output if not read(name, Trait.KEEPS_INPUT))
 
     def _likeness(self, layer: Layer) -> object:
         return (

@@ -93,6 +93,8 @@ def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
         return True  # checked by its window
     if layer.kind.has(Trait.REARRANGES) and letter not in (Dim.N, BATCH):
         return max(size, other) % min(size, other) == 0
+    if letter == Dim.A and layer.kind is Kind.ATTENTION:  # several heads share a key
+        return max(size, other) % min(size, other) == 0
     if letter == Dim.F and layer.kind is Kind.UPSAMPLE:  # channels become positions, or positions channels
         return prod(layer.shape) == prod(layer.input_shapes[0])
     return letter == Dim.F and layer.kind is Kind.CONV and layer.groups > 1

@@ -14,11 +14,12 @@ from slicewise import units
 from slicewise.errors import GraphError
 from slicewise.graph.aliases import Aliases
 from slicewise.graph.bundles import Item, item
-from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
+from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.held import Held
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer, Weight
 from slicewise.graph.masks import Mask, find_masks
+from slicewise.graph.meanings import input_letters
 from slicewise.graph.nodes import batch_references, functional_name, module_path, operator_name, read_dtype
 from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source
 from slicewise.graph.rules import RULES
@@ -82,10 +83,8 @@ class Tracer:
 
     def _input(self, node: fx.Node) -> Layer:
         shape = tuple(node.meta["val"].shape)
-        space = len(shape) - 2
-        letters = "NF" + space_letters(space) if 0 <= space <= 3 else Dim.N + WHOLE * (len(shape) - 1)
-        if shape[:1] != (self.batch,):
-            letters = WHOLE * len(shape)  # the same for all samples
+        same_for_all = shape[:1] != (self.batch,)
+        letters = WHOLE * len(shape) if same_for_all else input_letters(node, shape)
         meaning = Meaning(kind=Kind.INPUT, operands={}, dims=letters)
         return self._add(node, self._unique(node.name), meaning, {}, shape, {"dtype": str(node.meta["val"].dtype)})
 

@@ -138,6 +138,15 @@ def operator_name(layer: Layer) -> str:
     return str(layer.options["op"]).split(".")[1]
 
 
+def part_number(slicing: Slicing, letters: str, groups: Groups) -> int:
+    """Which part of a tensor with these letters this rank has: the same number where ranks have the same part."""
+    part = 0
+    for axis, dim in enumerate(slicing):
+        if dim is not None and dim in letters:
+            part = part * groups.mesh.sizes[axis] + int(groups.mesh.coordinates[groups.rank, axis])
+    return part
+
+
 def stream(name: str, part: int = 0) -> int:
     """A number for a layer's random generator; parts of the layer draw different numbers."""
     number = 0
