@@ -26,6 +26,7 @@ from slicewise.partition.legal import Space
 
 _OPERANDS = 3  # query, key and value; a mask serves many layers
 
+
 @dataclass(frozen=True, eq=False)
 class CostModel(ABC):
     """Prices layers and edges of `graph` on `cluster`.
@@ -152,8 +153,8 @@ class CostModel(ABC):
     def _keeps_output(self) -> frozenset[str]:
         """Layers whose output backward needs, and no reader keeps as its own input.
 
-        Functions of one input, in place or not, and attention. With recompute instead the products, from which the layers up to the
-        next product are computed again.
+        Functions of one input, in place or not, and attention. With recompute instead the products, from which the
+        layers up to the next product are computed again.
         """
         readers: dict[str, list[Layer]] = {}
         for layer in self.graph:

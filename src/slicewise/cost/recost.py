@@ -217,8 +217,7 @@ class _Page:
         if layer.kind is Kind.ATTENTION:
             embedding = layer.input_shapes[0][-1]
             *matrices, queries, _ = (
-                self.part(extent, axes)
-                for extent, axes in zip(layer.shape, sharding(layer.dims, slicing), strict=True)
+                self.part(extent, axes) for extent, axes in zip(layer.shape, sharding(layer.dims, slicing), strict=True)
             )
             twice = embedding if direction == "backward_input" else 0
             keys = layer.input_shapes[1][-2]
@@ -242,11 +241,12 @@ class _Page:
         tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), *held]
         (one, shape), (other, _) = ((dims, shape) for dims, shape in tensors if "C" in dims)
         parts = [self.part(e, a) for e, a in zip(layer.shape, sharding(layer.dims, slicing), strict=True)]
-        columns = prod(part for letter, part in zip(layer.dims, parts, strict=True) if letter == "K")
-        groups = prod(
-            part for letter, part in zip(layer.dims, parts, strict=True) if letter != "." and letter in one and letter in other
-        )
-        return prod(parts) / columns / groups, columns, self.items("C", (shape[one.index("C")],), slicing), groups
+        columns = groups = 1
+        for letter, part in zip(layer.dims, parts, strict=True):
+            columns *= part if letter == "K" else 1
+            groups *= part if letter != "." and letter in one and letter in other else 1
+        reduction = self.items("C", (shape[one.index("C")],), slicing)
+        return prod(parts) // columns // groups, columns, reduction, groups
 
     def product_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
         rows, columns, reduction, groups = self.matrix(layer, slicing, direction)

@@ -4,9 +4,9 @@ A convolution computes `y[n, f, h, w] = sum over c, i, j of x[n, c, h + i, w + j
 its dims are N, F, C, H and W. Where output channels are the input channels (element-wise layers, pooling,
 norms, depth-wise convolutions), the channel dim is F and slices both sides.
 
-A product of two computed tensors is `y[n, a, q, k] = sum over c of x[n, a, q, c] * z[n, a, c, k]`: its dims are N, A, Q,
-C and K. Attention reads `NAQE, NAKE, NAKV` and writes `NAQV`: every query looks at all keys, so it is sliced along N, A
-and Q.
+A product of two computed tensors is `y[n, a, q, k] = sum over c of x[n, a, q, c] * z[n, a, c, k]`: its dims are N, A,
+Q, C and K. Attention reads `NAQE, NAKE, NAKV` and writes `NAQV`. Every query looks at all keys, so it is sliced along
+N, A and Q.
 """
 
 from enum import StrEnum

@@ -129,6 +129,8 @@ class Layer:
         return 2 * prod(self.factor[1]) * positions
 
 
-def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
-    """`shape` with its batch dim set to `batch`."""
-    return tuple(batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True))
+def scaled_batch(dims: str, shape: tuple[int, ...], before: int, batch: int) -> tuple[int, ...]:
+    """`shape` for another batch; its batch dim may hold several windows of every sample."""
+    return tuple(
+        size // before * batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True)
+    )

@@ -29,27 +29,29 @@ def batch_kept_apart() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-def _forward(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_heads: int, *given: Any, **named: Any) -> Any:
-    """As torch's, but for what it rarely does, which is left to it."""
-    names = ("in_proj_weight", "in_proj_bias", "bias_k", "bias_v", "add_zero_attn", "dropout_p", "out_proj_weight")
-    said = {**dict(zip((*names, "out_proj_bias", "training", "key_padding_mask"), given, strict=False)), **named}
-    rare = [said.get(name) for name in ("bias_k", "bias_v", "static_k", "static_v")]
-    if query.dim() != 3 or said["add_zero_attn"] or any(value is not None for value in rare):
-        return _torchs(query, key, value, embed_dim, num_heads, *given, **named)
+_NAMES = (
+    "in_proj_weight", "in_proj_bias", "bias_k", "bias_v", "add_zero_attn", "dropout_p", "out_proj_weight",
+    "out_proj_bias", "training", "key_padding_mask",
+)  # fmt: skip
+_RARE = ("bias_k", "bias_v", "static_k", "static_v")
+
+
+def _forward(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, *given: Any, **named: Any) -> Any:
+    """As torch's, which is left what is rare: keys beside those that are given, and samples without a batch."""
+    said = {**dict(zip(_NAMES, given, strict=False)), **named}
+    if query.dim() != 3 or said["add_zero_attn"] or any(said.get(name) is not None for name in _RARE):
+        return _torchs(query, key, value, width, heads, *given, **named)
     drop = said["dropout_p"] if said.get("training", True) else 0.0
-    mask, causal = _mask(said, num_heads, len(query), len(key))
-    q, k, v = (
-        x.unflatten(2, (num_heads, -1)).transpose(1, 2) for x in _projected(query, key, value, said)
-    )  # N, heads, tokens, channels
+    mask, causal = _mask(said, heads, len(query), len(key))
+    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in _projected(query, key, value, said))
     weights = None
     if said.get("need_weights", True):
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         weights = F.softmax(scores if mask is None else scores + mask, dim=-1)
         weights = F.dropout(weights, drop) if drop else weights
-    if weights is not None and drop:  # what is returned has been dropped as what is used
-        mixed = weights @ v
-    else:
-        mixed = F.scaled_dot_product_attention(q, k, v, mask, drop, causal)
+    # weights that are returned have been dropped as those that are used
+    spelled_out = weights is not None and drop
+    mixed = weights @ v if spelled_out else F.scaled_dot_product_attention(q, k, v, mask, drop, causal)
     output = F.linear(mixed.transpose(1, 2).flatten(2), said["out_proj_weight"], said["out_proj_bias"])
     if weights is not None and said.get("average_attn_weights", True):
         weights = weights.mean(dim=1)

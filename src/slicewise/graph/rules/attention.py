@@ -1,4 +1,4 @@
-"""Attention: every query looks at all keys, `NAQ., NA.., NA.. -> NAQ.`; bias and mask have the letters of the scores."""
+"""Attention: `NAQ., NA.., NA.. -> NAQ.`. Every query looks at all keys; a bias or mask has the scores' letters."""
 
 from slicewise.graph.dims import WHOLE, Dim
 from slicewise.graph.kind import Kind
@@ -8,7 +8,7 @@ from slicewise.graph.rules.pointwise import aligned
 
 @rule("scaled_dot_product_attention")
 def attention(call: Call) -> Found:
-    """Heads are what stands before the query; of several such dims, the last. They are channels to those who read it."""
+    """Heads are what stands before the query; of several such dims, the last. To its readers they are channels."""
     query, key, value = (call.operands.get(name) for name in ("query", "key", "value"))
     if query is None or key is None or value is None or Dim.N not in query.letters[:-2]:
         return None

@@ -1,8 +1,8 @@
 """Products of two tensors, both of which may be computed: `NAQC, NACK -> NAQK`.
 
-Every index of the product belongs to one class: in both operands and the output (one matrix each: N, A), in the left one
-and the output (rows: Q), in the right one and the output (columns: K), or in both and not in the output (the reduction:
-C). What the operands' dims mean goes on to the output; rows keep their meaning where columns have the same one.
+Every index of the product belongs to one class: in both operands and the output (one matrix each: N, A), in the left
+one and the output (rows: Q), in the right one and the output (columns: K), or in both and not in the output (the
+reduction: C). What the operands' dims mean goes on to the output; rows keep their meaning where columns have the same.
 """
 
 from string import ascii_letters
@@ -81,13 +81,17 @@ def contraction(call: Call, terms: Terms) -> Found:
         kind=Kind.MATMUL,
         operands=spelled,
         dims="".join(letters[index] for index in output),
-        letters=_meaning(output, *known),
+        letters=_meaning(output, letters, *known),
     )
 
 
-def _meaning(output: str, left: dict[str, str], right: dict[str, str]) -> str:
+def _meaning(output: str, own: dict[str, str], left: dict[str, str], right: dict[str, str]) -> str:
+    """Of the output's dims to those who read it; heads are channels."""
     letters = ""
     for index in output:
         named = [side[index] for side in (left, right) if side.get(index, WHOLE) != WHOLE]
         letters += named[0] if named and named[0] not in letters else WHOLE
+    heads = [place for place, index in enumerate(output) if own[index] == Dim.A and letters[place] == WHOLE]
+    if heads and Dim.F not in letters:
+        letters = letters[: heads[0]] + Dim.F + letters[heads[0] + 1 :]
     return letters

@@ -90,10 +90,12 @@ def drop_path(call: Call) -> Found:
     )
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "roll", "cumsum")
 def along_a_dim(call: Call) -> Found:
     """Everything else about a position is independent."""
     mixed = call.arguments.get("dim", call.arguments.get("dims"))
+    if mixed == []:
+        return None  # all dims as one
     dims = without(call.first.letters, [mixed] if isinstance(mixed, int) else mixed or [])
     return Meaning(
         kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters
