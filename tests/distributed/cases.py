@@ -125,6 +125,17 @@ class SelfAttention(nn.Module):
         return y if weights is None else y + weights.sum((1, 2))[:, None, None]
 
 
+def windows(x: Tensor) -> Tensor:
+    """Attention inside of shifted windows of 3 x 3, which stand in the batch's place."""
+    n, c, h, w = x.shape
+    shifted = torch.roll(x, (-1, -1), (2, 3)).permute(0, 2, 3, 1)
+    parts = shifted.view(n, h // 3, 3, w // 3, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 9, c)
+    heads = parts.unflatten(2, (4, -1)).transpose(1, 2)
+    mixed = F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2)
+    whole = mixed.view(n, h // 3, w // 3, 3, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+    return torch.roll(whole, (1, 1), (1, 2)).permute(0, 3, 1, 2) + x
+
+
 def class_token(x: Tensor, token: Tensor) -> Tensor:
     tokens = torch.cat([token.expand(x.shape[0], -1, -1), x.flatten(2).transpose(1, 2)], dim=1)
     return tokens[:, 0] + tokens.mean(1)
@@ -213,6 +224,7 @@ CASES: dict[str, Case] = {
     "attention in einsums": (lambda: Attend(einsums), (8, 9)),
     "multi-head attention": (lambda: SelfAttention(need_weights=False), (8, 9)),
     "multi-head attention with weights": (SelfAttention, (8, 9)),
+    "attention in windows": (lambda: Call(windows), (8, 6, 6)),
     "class token": (lambda: Scaled((1, 1, 8), class_token), (8, 3, 3)),
     "words": (lambda: nn.Sequential(Call(lambda x: x.argmax(1)), nn.Embedding(8, 6), nn.Linear(6, 4)), (8, 9)),
     "flatten": (flatten_linear, PLANE),
