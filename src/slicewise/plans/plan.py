@@ -23,7 +23,7 @@ from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, RequestError, UnknownName
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import parse_json, read_text
-from slicewise.graph.dims import Dim
+from slicewise.graph.dims import SPACE, Dim
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
@@ -281,11 +281,11 @@ def loaded(plan: Plan | str | Path) -> Plan:
 
 
 def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
-    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
-    result = {dim.value: 1 for dim in Dim}
+    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes; heads, queries and columns where they do."""
+    result = {dim.value: 1 for dim in (Dim.N, Dim.F, Dim.C, *SPACE)}
     for dim, size in zip(slicing, sizes, strict=True):
         if dim is not None:
-            result[dim.value] *= size
+            result[dim.value] = result.get(dim.value, 1) * size
     return result
 
 
