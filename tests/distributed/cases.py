@@ -121,6 +121,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.flatten(2).transpose(1, 2)
+        y: Tensor
         y, weights = self.inner(tokens, tokens, tokens, **self.options)
         return y if weights is None else y + weights.sum((1, 2))[:, None, None]
 

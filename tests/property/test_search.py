@@ -69,7 +69,7 @@ def row_of_blocks(blocks: int, random: np.random.Generator) -> Problem:
     size = 4
     trunk, inner = (random.integers(0, 99, size).astype(float) for _ in range(2))
     before, after, around = (random.integers(0, 99, (size, size)).astype(float) for _ in range(3))
-    matrices = {}
+    matrices: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
     for block in range(blocks):
         start = 2 * block
         matrices |= {(start, start + 1): before, (start + 1, start + 2): after, (start, start + 2): around}

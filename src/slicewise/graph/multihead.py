@@ -21,7 +21,7 @@ def batch_kept_apart() -> Iterator[None]:
     """Models that are called inside have their attention written so."""
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one operator for a whole encoder layer in eval mode
-    F.multi_head_attention_forward = _forward
+    F.multi_head_attention_forward = _forward  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -56,8 +56,9 @@ def test_slicing_a_product_of_computed_tensors_or_attention_divides_its_work() -
 
 def test_attentions_backward_computes_the_scores_again() -> None:
     net = Net()
-    part = shard(net[net.attention(*[net.input(2, 4, 6, 8)] * 2, net.input(2, 4, 6, 3))], (None,), PAIR)
-    assert (part.summed("forward"), part.summed("backward_weight")) == (8 + 3, 8 + 3)
+    keys, values = net.input(2, 4, 6, 8), net.input(2, 4, 6, 3)
+    part = shard(net[net.attention(keys, keys, values)], (None,), PAIR)
+    assert part.summed("forward") == part.summed("backward_weight") == 8 + 3
     assert part.summed("backward_input") == 2 * 8 + 3
 
 

@@ -47,11 +47,15 @@ class _Block(nn.Module):
 class _Encoder(nn.Module):
     def __init__(self, tokens: int, blocks: int, heads: int, width: int, inner: int) -> None:
         super().__init__()
-        self.pos_embedding = nn.Parameter(0.02 * torch.randn(1, tokens, width))
+        self.pos_embedding = nn.Parameter(torch.empty(1, tokens, width))
         self.layers = nn.Sequential()
         for number in range(blocks):
             self.layers.add_module(f"encoder_layer_{number}", _Block(heads, width, inner))
         self.ln = nn.LayerNorm(width, eps=1e-6)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.pos_embedding, std=0.02)
 
     def forward(self, x_nqf: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.ln(self.layers(x_nqf + self.pos_embedding))
@@ -67,10 +71,14 @@ class ViT(nn.Module):
         super().__init__()
         width = sizes[2]
         self.conv_proj = nn.Conv2d(3, width, kernel_size=patch, stride=patch)
-        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.encoder = _Encoder((image // patch) ** 2 + 1, *sizes)
         self.heads = nn.Sequential()
         self.heads.add_module("head", nn.Linear(width, classes))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.class_token)
 
     def forward(self, x_nchw: torch.Tensor) -> torch.Tensor:
         tokens = self.conv_proj(x_nchw).flatten(2).transpose(1, 2)
