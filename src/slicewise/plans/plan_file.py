@@ -80,12 +80,14 @@ class RequestFields(Table):
     time_limit_s: Positive | None
     search: Name
     segments: Count | None
+    simplify: Share = 0.0  # plans of earlier releases were not made simpler
 
 
 class PlanV2Fields(PlanV1Fields):
     """Carries them too: as a saved graph, and as a cluster's description. May say what was asked."""
 
     software: Name | UnsetType = UNSET  # the machine's
+    references: dict[str, Notes] = field(default_factory=dict)
     request: dict[str, Any] | UnsetType = UNSET
     machine: dict[str, Any] | UnsetType = UNSET
     graph: dict[str, Any] | UnsetType = UNSET
