@@ -41,7 +41,6 @@ SAMPLE = [
     ("vgg16", 64, "layerwise"),
     ("alexnet", 1024, "layerwise"),
     ("cosmoflow", 64, "layerwise"),
-    ("vit_b_16", 8, "spatial"),
 ]
 
 

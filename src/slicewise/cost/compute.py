@@ -70,8 +70,8 @@ def shares(layer: Layer, choices: Choices) -> Share:
         columns, reduction = part(layer.input_dims[1][-2], layer.input_shapes[1][-2:-1]), layer.reduction * one
         again = layer.input_shapes[0][-1] * one
     elif layer.kind is Kind.MATMUL:
-        one, other = _factors(layer)
-        both = "".join(letter for letter in layer.dims if letter in one and letter in other)
+        left, right = _factors(layer)
+        both = "".join(letter for letter in layer.dims if letter in left and letter in right)
         groups = part(both, tuple(layer.shape[layer.dims.index(letter)] for letter in both))
         columns = part(Dim.K, (layer.shape[layer.dims.index(Dim.K)],)) if Dim.K in layer.dims else one
         reduction = part(Dim.C, (layer.reduction,))
