@@ -97,7 +97,8 @@ class Attend(nn.Module):
 
 def heads(x: Tensor) -> Tensor:
     """4 heads of 2 channels for every position of a signal."""
-    return x.unflatten(1, (4, 2)).transpose(2, 3)
+    split: Tensor = x.unflatten(1, (4, 2))
+    return split.transpose(2, 3)
 
 
 def unfused(x: Tensor) -> Tensor:
@@ -134,9 +135,9 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.flatten(2).transpose(1, 2)
-        y: Tensor
-        y, weights = self.inner(tokens, tokens, tokens)
-        return y + weights.sum((1, 2))[:, None, None]
+        mixed, weights = self.inner(tokens, tokens, tokens)
+        y: Tensor = mixed + weights.sum((1, 2))[:, None, None]
+        return y
 
 
 def windows(x: Tensor) -> Tensor:

@@ -80,8 +80,8 @@ def test_the_check_compares_networks_with_stochastic_depth(pair: World) -> None:
 
 def _model(what: str) -> nn.Module:
     torch.manual_seed(0)
-    dropping = {"sample": DropPath, "channel": lambda: nn.Dropout2d(0.5), "scores": DroppedScores}
-    return nn.Sequential(nn.Conv2d(2, 8, 1), dropping[what]())
+    dropping: dict[str, nn.Module] = {"sample": DropPath(), "channel": nn.Dropout2d(0.5), "scores": DroppedScores()}
+    return nn.Sequential(nn.Conv2d(2, 8, 1), dropping[what])
 
 
 def _outputs(what: str, dim: Dim | None) -> tuple[Tensor, Tensor, Tensor]:
