@@ -1,0 +1,138 @@
+"""What the page can ask. Every answer follows from what is sent: nothing is kept between two questions but caches."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from importlib import resources
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request as Asked
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from slicewise.errors import RequestError, SlicewiseError
+from slicewise.studio.answers import Answers, Wanted
+from slicewise.studio.jobs import Jobs
+
+PAGE = resources.files("slicewise.studio").joinpath("page")
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+THREADS = 4
+
+
+class Studio:
+    """The routes, and what they share."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.jobs = Jobs()
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    def app(self) -> Starlette:
+        questions: dict[str, Callable[[Any], Any]] = {
+            "choices": self.answers.choices,
+            "project": self.answers.project,
+            "scaling": self.answers.scaling,
+            "layer": self.answers.layer,
+            "change": self.answers.change,
+            "price": self.answers.price,
+            "compare": self.answers.compare,
+            "commands": self.answers.commands,
+            "export": partial(self.answers.export, self.jobs.done),
+        }
+        return Starlette(
+            routes=[
+                Route("/", self._file, methods=["GET"]),
+                Route("/page/{name}", self._file, methods=["GET"]),
+                Route("/api/plan", self._streaming(self.answers.wanted_plan), methods=["POST"]),
+                Route("/api/lessons", self._streaming(self.answers.wanted_lessons), methods=["POST"]),
+                Route("/api/upload", self._upload, methods=["POST"]),
+                *(
+                    Route(f"/api/{name}", self._answering(question), methods=["POST"])
+                    for name, question in questions.items()
+                ),
+            ]
+        )
+
+    async def _file(self, asked: Asked) -> Response:
+        """A file of the page; names are looked up among those that are there."""
+        name = asked.path_params.get("name", "index.html")
+        files = {item.name: item for item in PAGE.iterdir() if item.is_file()}
+        if name not in files:
+            return _json({"error": f"no such file: {name}"}, 404)
+        kind = KINDS.get(name[name.rfind(".") :], "application/octet-stream")
+        return Response(
+            await anyio.to_thread.run_sync(files[name].read_bytes),
+            media_type=kind,
+            headers={"cache-control": "no-cache"},
+        )
+
+    def _answering(self, question: Callable[[Any], Any]) -> Callable[[Asked], Awaitable[Response]]:
+        async def answered(asked: Asked) -> Response:
+            return await self._guarded(lambda document: _json(question(document)), asked)
+
+        return answered
+
+    async def _guarded(self, answer: Callable[[Any], Response], asked: Asked) -> Response:
+        """In a thread; whatever is wrong with the request comes back as one line."""
+        try:
+            document = _parsed(await asked.body())
+            return await anyio.to_thread.run_sync(answer, document, limiter=self._threads)
+        except SlicewiseError as error:
+            return _json({"error": str(error)}, 400)
+        except (MemoryError, RecursionError) as error:
+            return _json({"error": f"{type(error).__name__}: ask for fewer devices or a smaller network"}, 400)
+
+    async def _upload(self, asked: Asked) -> Response:
+        try:
+            name = asked.query_params.get("name", "")
+            content = await asked.body()
+            added = await anyio.to_thread.run_sync(self.answers.upload, name, content, limiter=self._threads)
+            return _json(added)
+        except SlicewiseError as error:
+            return _json({"error": str(error)}, 400)
+
+    def _streaming(self, question: Callable[[Any], Wanted]) -> Callable[[Asked], Awaitable[Response]]:
+        """A stream of events: progress, then what was made or what is wrong. To hang up is to cancel."""
+
+        async def answered(asked: Asked) -> Response:
+            try:
+                document = _parsed(await asked.body())
+                wanted = await anyio.to_thread.run_sync(question, document, limiter=self._threads)
+            except SlicewiseError as error:
+                return _json({"error": str(error)}, 400)
+            events = self._events(wanted)
+            return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+        return answered
+
+    async def _events(self, wanted: Wanted) -> AsyncIterator[bytes]:
+        following = self.jobs.follow(wanted.key, wanted.job)
+        try:
+            async for kind, said in following:
+                if kind == "done":
+                    said = await anyio.to_thread.run_sync(wanted.shown, said, limiter=self._threads)
+                yield b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(said))
+        except SlicewiseError as error:
+            yield b"event: error\ndata: %s\n\n" % msgspec.json.encode(str(error))
+        finally:
+            await following.aclose()
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RequestError(f"the request is not JSON ({error})") from error
+
+
+def _json(document: Any, code: int = 200) -> Response:
+    """NaN and infinity are null."""
+    return Response(
+        msgspec.json.encode(document),
+        status_code=code,
+        media_type="application/json",
+        headers={"cache-control": "no-store"},
+    )

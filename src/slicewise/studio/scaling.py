@@ -1,0 +1,57 @@
+"""Every strategy by its closed form: at the chosen number of devices, and over all numbers that a slider stops at."""
+
+from dataclasses import replace
+from typing import Any
+
+from slicewise.errors import RequestError
+from slicewise.strategies.projecting import Oracle, ProjectionTable, oracle_of, table_of
+from slicewise.strategies.ranking import verdict
+from slicewise.strategy import STRATEGIES
+from slicewise.studio.benches import Kept
+from slicewise.studio.setting import Setting, device_counts
+
+
+class Scaling:
+    """Answers from oracles that are kept: another batch or device count profiles nothing anew."""
+
+    def __init__(self, most: int = 12) -> None:
+        self._oracles: Kept[Oracle] = Kept(most)
+        self._tables: Kept[ProjectionTable] = Kept(256)
+
+    def here(self, setting: Setting) -> dict[str, Any]:
+        """The rows at the chosen device count."""
+        table = self.table(setting, [setting.devices], weak=False)
+        return {
+            "rows": [row.to_dict() for row in table],
+            "memory_limit_bytes": table.oracle.memory_limit_bytes,
+            "verdict": verdict(table),
+        }
+
+    def over_counts(self, setting: Setting, *, weak: bool) -> dict[str, Any]:
+        """The rows at every count: with the same batch, or (`weak`) the same samples per device."""
+        table = self.table(setting, self.counts(setting, weak=weak), weak=weak)
+        return {"scaling": "weak" if weak else "strong", "rows": [row.to_dict() for row in table]}
+
+    def counts(self, setting: Setting, *, weak: bool) -> list[int]:
+        counts = sorted({*device_counts(setting.cluster), setting.devices})
+        if not weak:
+            return counts
+        return [count for count in counts if setting.batch * count % setting.devices == 0]
+
+    def table(self, setting: Setting, counts: list[int], *, weak: bool) -> ProjectionTable:
+        size = setting.batch / setting.devices if weak else setting.batch
+
+        def made() -> ProjectionTable:
+            setting.machine  # noqa: B018 (refuses counts that do not fill whole nodes)
+            with self._oracles.lent(setting.machine_key, lambda: _oracle(setting)) as oracle:
+                batch = {"batch": None, "batch_per_device": size} if weak else {"batch": int(size)}
+                return table_of(replace(oracle, **batch), tuple(STRATEGIES), counts)  # type: ignore[arg-type]
+
+        with self._tables.lent((setting.machine_key, size, weak, tuple(counts)), made) as table:
+            return table
+
+
+def _oracle(setting: Setting) -> Oracle:
+    if not len(setting.graph):
+        raise RequestError(f"{setting.graph.name} has no layers; upload another graph")
+    return oracle_of(setting.graph, setting.cluster, batch=setting.batch, training=setting.training)
