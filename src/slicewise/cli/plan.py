@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gap", type=share, metavar="SHARE", help="proven this close to the optimum will do, as 0.01")
     group.add_argument("--search", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
-    parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
+    parser.add_argument("--figure", type=Path, help="draw the plan here, as .svg or .png")
     parser.add_argument("--trace", type=Path, help="write the predicted step as a timeline for ui.perfetto.dev")
     add_json(parser)
 
@@ -90,9 +90,10 @@ def main(options: argparse.Namespace) -> int:
         made.save(options.output)
         progress(f"wrote {options.output}")
     if options.figure:
-        from slicewise.report.figures import draw_plan
+        from slicewise.figures.slicings import plan_figure
+        from slicewise.report.pictures import write_picture
 
-        draw_plan(made, options.figure)
+        write_picture(options.figure, plan_figure(made))
         progress(f"wrote {options.figure}")
     if options.trace:
         from slicewise.report.timelines import predicted_events
@@ -135,6 +136,10 @@ def _prepare(options: argparse.Namespace) -> None:
     for path in (options.output, options.figure, options.trace):
         if path:
             check_target(path)
+    if options.figure:
+        from slicewise.report.pictures import check_picture
+
+        check_picture(options.figure)
 
 
 def _show_pareto(plans: "list[Plan]", options: argparse.Namespace) -> int:

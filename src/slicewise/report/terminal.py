@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
-from slicewise.plans.plan import Plan, Stages, spelled
-from slicewise.report.step_terms import MEANING, TERMS, step_terms
+from slicewise.figures.step_terms import MEANING, TERMS, step_terms
+from slicewise.partition.spelling import spelled
+from slicewise.plans.plan import Plan, Stages
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds

@@ -22,7 +22,7 @@ from slicewise.factors import divisors
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.plans.plan import spelled
+from slicewise.partition.spelling import spelled
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
 from slicewise.strategies.profile import Profile

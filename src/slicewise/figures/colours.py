@@ -1,0 +1,66 @@
+"""One colour per meaning: after Okabe and Ito, whose colours the colour-blind tell apart. Letters and names stand
+beside every colour, so nothing is told by colour alone."""
+
+from slicewise.graph.dims import Dim
+from slicewise.strategy import LAYERWISE, STRATEGIES
+from slicewise.terms import Group
+
+BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#e8d94a"
+ORANGE, RED, PINK, GREY = "#e69f00", "#d55e00", "#cc79a7", "#9aa4af"
+
+WHOLE = "whole"
+DIMS = {Dim.N: BLUE, Dim.F: ORANGE, Dim.C: RED, Dim.D: PINK, Dim.H: GREEN, Dim.W: SKY}
+DIM_WORDS = {
+    Dim.N: "samples",
+    Dim.F: "filters",
+    Dim.C: "input channels",
+    Dim.D: "depth",
+    Dim.H: "height",
+    Dim.W: "width",
+}
+WAITING = "waiting"
+TERMS = {
+    "compute": BLUE,
+    "update": SKY,
+    "transfer": ORANGE,
+    "halo": GREEN,
+    "reduce": PINK,
+    "sync": RED,
+    WAITING: GREY,
+}
+GROUPS = {Group.COMPUTE: BLUE, Group.GRADIENT: RED, Group.LAYERWISE: ORANGE, Group.HALO: GREEN, Group.P2P: PINK}
+HOLDERS = {
+    "weights": BLUE,
+    "gradients": RED,
+    "optimizer state": YELLOW,
+    "activations kept for backward": ORANGE,
+    "in work": SKY,
+    "total": GREY,
+}
+_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#1f2328")
+_MARKS = ("square", "circle", "triangle", "square", "diamond", "cross", "triangle", "diamond", "circle", "star")
+STRATEGY_COLOURS = dict(zip((*STRATEGIES, LAYERWISE), _LINES, strict=True))
+STRATEGY_MARKS = dict(zip((*STRATEGIES, LAYERWISE), _MARKS, strict=True))
+
+
+def dim_colour(dim: Dim | None) -> str:
+    return GREY if dim is None else DIMS[dim]
+
+
+def ink(colour: str) -> str:
+    """Black or white: what can be read on a colour."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#ffffff" if 1.05 / (light + 0.05) >= (light + 0.05) / 0.05 else "#111111"
+
+
+def paler(colour: str, share: float) -> str:
+    """`share` of the way to white."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
+
+
+def darker(colour: str, share: float) -> str:
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part * (1 - share)):02x}" for part in parts)
