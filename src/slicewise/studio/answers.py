@@ -23,6 +23,7 @@ from slicewise.plans.request import Request
 from slicewise.search.pins import Pins
 from slicewise.strategy import LAYERWISE, STRATEGIES
 from slicewise.studio.benches import Bench, Kept
+from slicewise.studio.drawing import figure
 from slicewise.studio.editing import changed_view, layer_view, proof_view, sliced_view, stages_view, together
 from slicewise.studio.exporting import cluster_file, commands, plan_of
 from slicewise.studio.jobs import LONGEST_S, Job
@@ -240,6 +241,14 @@ class Answers:
         check_strategy(asked.strategy)
         setting = self._setting(asked.setting)
         return {"commands": commands(setting, asked.strategy, tuple(asked.fix), edited=asked.edited)}
+
+    def figure(self, document: Any) -> dict[str, Any]:
+        """`form` names it."""
+        asked = checked(SlicedQuestion, document, "request")
+        setting = self._setting(asked.setting)
+        with self._bench(setting) as bench:
+            slicings = _slicings(bench, asked)
+            return figure(asked.form, bench, plan_of(bench, slicings, self._request(setting, asked.strategy, []), None))
 
     def export(self, found: Callable[[Hashable], Plan | None], document: Any) -> dict[str, Any]:
         """A file: its name, its kind and its text."""

@@ -8,12 +8,14 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.errors import UnknownName
+from slicewise.figures.cuts import cut_figure
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Layout, Partial, Shard, Slicing, layouts
 from slicewise.partition.legal import legal_choices
 from slicewise.partition.parts import largest
-from slicewise.plans.plan import Plan, spelled
+from slicewise.partition.spelling import spelled
+from slicewise.plans.plan import Plan
 from slicewise.simulate.predicting import predicted_step
 from slicewise.studio.benches import Bench
 from slicewise.studio.letters import all_letters, letters
@@ -35,6 +37,7 @@ def sliced_view(bench: Bench, slicings: Mapping[str, Slicing]) -> dict[str, Any]
             for axis in model.cluster.mesh.axes
         ],
         "slicings": all_letters(model.graph, slicings),
+        "ties": model.graph.ties,  # positions of layers that are sliced alike
         "layers": [
             {
                 "name": layer.name,
@@ -98,6 +101,7 @@ def layer_view(bench: Bench, slicings: Mapping[str, Slicing], name: str) -> dict
         "inputs": list(layer.inputs),
         "readers": [other.name for other in model.graph if name in other.inputs],
         "terms": terms_of(model.plan_costs(slicings)[name]),
+        "svg": cut_figure(layer, slicings[name], mesh),
         "tensors": _tensors(layer, slicings[name], mesh),
         "flops": _flops(layer),
         "alternatives": sorted(found, key=lambda row: (row["iteration_s"], not row["current"])),

@@ -40,6 +40,7 @@ class Studio:
             "price": self.answers.price,
             "compare": self.answers.compare,
             "commands": self.answers.commands,
+            "figure": self.answers.figure,
             "export": partial(self.answers.export, self.jobs.done),
         }
         return Starlette(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from slicewise.errors import RequestError
+from slicewise.figures.scaling import scaling_figure
 from slicewise.strategies.projecting import Oracle, ProjectionTable, oracle_of, table_of
 from slicewise.strategies.ranking import verdict
 from slicewise.strategy import STRATEGIES
@@ -30,7 +31,11 @@ class Scaling:
     def over_counts(self, setting: Setting, *, weak: bool) -> dict[str, Any]:
         """The rows at every count: with the same batch, or (`weak`) the same samples per device."""
         table = self.table(setting, self.counts(setting, weak=weak), weak=weak)
-        return {"scaling": "weak" if weak else "strong", "rows": [row.to_dict() for row in table]}
+        rows = [row.to_dict() for row in table]
+        title = f"Time per step of {setting.graph.name}, " + (
+            f"{setting.batch / setting.devices:g} samples per device" if weak else f"batch {setting.batch:,}"
+        )
+        return {"scaling": "weak" if weak else "strong", "rows": rows, "svg": scaling_figure(rows, title=title)}
 
     def counts(self, setting: Setting, *, weak: bool) -> list[int]:
         counts = sorted({*device_counts(setting.cluster), setting.devices})

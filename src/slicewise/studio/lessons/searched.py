@@ -9,9 +9,9 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.sources import load_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_choices
+from slicewise.partition.spelling import degrees, spelled
 from slicewise.planning.asking import requested
 from slicewise.planning.modelling import model_of
-from slicewise.plans.plan import degrees, spelled
 from slicewise.plans.request import Request
 from slicewise.simulate.predicting import predicted_step
 from slicewise.studio.lessons.machine import NETWORK, machine
