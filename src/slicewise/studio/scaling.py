@@ -7,7 +7,7 @@ from slicewise.errors import RequestError
 from slicewise.figures.scaling import scaling_figure
 from slicewise.strategies.projecting import Oracle, ProjectionTable, oracle_of, table_of
 from slicewise.strategies.ranking import verdict
-from slicewise.strategy import STRATEGIES
+from slicewise.strategy import SERIAL, STRATEGIES
 from slicewise.studio.benches import Kept
 from slicewise.studio.setting import Setting, device_counts
 
@@ -35,7 +35,7 @@ class Scaling:
         title = f"Time per step of {setting.graph.name}, " + (
             f"{setting.batch / setting.devices:g} samples per device" if weak else f"batch {setting.batch:,}"
         )
-        return {"scaling": "weak" if weak else "strong", "rows": rows, "svg": scaling_figure(rows, title=title)}
+        return {"scaling": "weak" if weak else "strong", "rows": rows, "svg": scaling_figure(_drawn(rows), title=title)}
 
     def counts(self, setting: Setting, *, weak: bool) -> list[int]:
         counts = sorted({*device_counts(setting.cluster), setting.devices})
@@ -54,6 +54,11 @@ class Scaling:
 
         with self._tables.lent((setting.machine_key, size, weak, tuple(counts)), made) as table:
             return table
+
+
+def _drawn(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What has a step to draw; the table beside it says why others have none."""
+    return [row for row in rows if row["iteration_s"] is not None and row["strategy"] != SERIAL.name]
 
 
 def _oracle(setting: Setting) -> Oracle:

@@ -11,6 +11,12 @@ export function bar(parts, total, words) {
     Object.entries(parts).filter(([, value]) => value > 0).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total}%`, background: `var(--${name})` } })));
 }
 
+// As wide as its share of the longest that is shown; one that is longer fades out.
+export function scaled(own, share) {
+  const long = share > 1.0001;
+  return h("div", { class: long ? "faded" : "", title: long ? "longer than shown" : null, style: { width: `${Math.min(100, 100 * share)}%` } }, own);
+}
+
 export function legend(names, words) {
   return h("ul", { class: "legend" }, names.map((name) => h("li", {}, h("i", { style: { background: `var(--${name})` } }), words[name] ?? name)));
 }

@@ -27,11 +27,11 @@ export function drawLayer(studio, found) {
     h("div", { class: "row" }, h("span", { class: "tag" }, found.kind), chips(view.slicings[number], view.axes)),
     found.tied.length ? h("p", { class: "small quiet" }, `Shares weights with ${found.tied.join(", ")}: they change together.`) : null,
     studio.paid ? paid(studio) : null,
+    alternatives(studio, found, now),
     h("section", {}, h("h4", {}, "How its tensors are cut"), picture(found.svg),
       h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "tensors" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "whole", "on a device", ""].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, found.tensors.map((tensor) => h("tr", {}, h("th", { scope: "row" }, tensor.name), h("td", { class: "num" }, tensor.shape.join(" × ")), h("td", { class: "num" }, tensor.part.join(" × ")), h("td", { class: "quiet" }, tensor.told))))))),
-    h("section", {}, h("h4", {}, "What it pays"), h("table", {}, h("tbody", {}, Object.entries(found.terms).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, h("i", { class: "dot", style: { display: "inline-block", width: "10px", height: "10px", "border-radius": "2px", "margin-right": "6px", background: `var(--${name})` } }), name === "sync" ? "gradient exchange, hidden or not" : TERMS[name] ?? name), h("td", { class: "right num" }, seconds(value))))))),
-    alternatives(studio, found, now));
+    h("section", {}, h("h4", {}, "What it pays"), h("table", {}, h("tbody", {}, Object.entries(found.terms).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, h("i", { class: "dot", style: { display: "inline-block", width: "10px", height: "10px", "border-radius": "2px", "margin-right": "6px", background: `var(--${name})` } }), name === "sync" ? "gradient exchange, hidden or not" : TERMS[name] ?? name), h("td", { class: "right num" }, seconds(value))))))));
 }
 
 function paid(studio) {

@@ -1,11 +1,11 @@
 // The lessons: words, pictures, formulas and questions. Every number comes from the tables that the package made.
-import { both, columns, drawBars, drawFrame, drawLayers, drawSchedule, MOST, neighbours, ring, rows, strips, whole } from "./scenes.js";
+import { both, columns, drawBars, drawFrame, drawLayers, drawSchedule, most, neighbours, ring, rows, strips, whole } from "./scenes.js";
 import { amount, count, percent, seconds } from "./units.js";
 
 const million = (value) => `${(value / 1e6).toPrecision(3)} M`;
-const shown = (p) => Math.min(p, MOST);
+const shown = (p) => Math.min(p, most());
 const each = (many, device) => Array.from({ length: many }, (_, number) => device(number));
-const drawn = (p) => (p > MOST ? `${MOST} of ${p} devices are drawn.` : "");
+const drawn = (p) => (p > most() ? `${most()} of ${p} devices are drawn.` : "");
 const back = { x: "dL/dx", w: "dL/dw", y: "dL/dy" };
 
 function allReduce(t, v, items, name) {
@@ -150,9 +150,9 @@ export const LESSONS = [
     ],
     row: (t, v) => { const row = t.tables["data+filter"][v.rate][v.batch][v.devices]; return row.splits?.[v.split] ?? row; },
     scene: (t, v, step) => {
-      const many = shown(v.devices), groups = many === 4 ? 2 : 1, inside = many / groups;
+      const many = Math.min(v.devices, 4), groups = many === 4 ? 2 : 1, inside = many / groups;
       const inner = many === 4 ? [[0, 1], [1, 0], [2, 3], [3, 2]] : [], outer = many === 4 ? [[0, 2], [2, 0], [1, 3], [3, 1]] : [];
-      return drawFrame({ titles: each(many, (n) => `device ${n}, group ${Math.floor(n / inside)}`), devices: each(many, (n) => ({ x: rows(Math.floor(n / inside), groups), w: columns(n % inside, inside, step === 2 ? "partial" : "held"), y: step === 0 ? undefined : step === 1 ? rows(Math.floor(n / inside), groups) : both(rows(Math.floor(n / inside), groups), columns(n % inside, inside)), names: step === 2 ? back : {} })), messages: (step === 1 ? inner : step === 2 ? outer : []).map(([from, to], n) => ({ from, to, of: step === 1 ? "y" : "w", label: n ? "" : step === 1 ? "columns of y" : "dL/dw" })) }, `Data and filter parallelism, step ${step + 1}. ${drawn(v.devices)}`);
+      return drawFrame({ grouped: true, titles: each(many, (n) => `device ${n}, group ${Math.floor(n / inside)}`), devices: each(many, (n) => ({ x: rows(Math.floor(n / inside), groups), w: columns(n % inside, inside, step === 2 ? "partial" : "held"), y: step === 0 ? undefined : step === 1 ? rows(Math.floor(n / inside), groups) : both(rows(Math.floor(n / inside), groups), columns(n % inside, inside)), names: step === 2 ? back : {} })), messages: (step === 1 ? inner : step === 2 ? outer : []).map(([from, to], n) => ({ from, to, of: step === 1 ? "y" : "w", label: n ? "" : step === 1 ? "columns of y" : "dL/dw" })) }, `Data and filter parallelism, step ${step + 1}. ${drawn(v.devices)}`);
     },
     formula: (t, v, row) => {
       const [p1, p2] = (v.split ?? "1x1").split("x").map(Number), bytes = t.item_bytes, rate = v.rate * 1e9, { messages, handed_on: items, weights } = t.facts, few = Math.ceil(v.batch / p1);

@@ -1,6 +1,6 @@
 // The plan: how it was found, what it costs, and its layers.
 import { h, put, $ } from "./dom.js";
-import { bar, legend, picture, waitedOf, TERMS } from "./bars.js";
+import { bar, legend, picture, scaled, waitedOf, TERMS } from "./bars.js";
 import { chips, mainLetter, WORDS } from "./slices.js";
 import { seconds, amount, count, signed, percent } from "./units.js";
 import { LAYERWISE } from "./state.js";
@@ -39,8 +39,9 @@ export function drawPlan(studio) {
     view.pipeline ? stages(view) : body(studio));
 }
 
-function proof(view, { strategy, fix }) {
+function proof(view, { strategy, fix, edits }) {
   const { certificate = {} } = view;
+  if (edits.length) return h("div", { class: "proof" }, h("span", { class: "tag warn", id: "proof" }, `${edits.length} ${edits.length > 1 ? "layers" : "layer"} changed by hand: nothing is proven`));
   if (strategy !== LAYERWISE || !("optimal" in certificate)) return h("p", { class: "quiet small" }, "One rule for every layer: nothing was searched.");
   const others = Object.entries(view.baselines ?? {}).filter(([, row]) => row.feasible && row.iteration_s);
   const best = others.sort((a, b) => a[1].iteration_s - b[1].iteration_s)[0];
@@ -58,10 +59,10 @@ function proof(view, { strategy, fix }) {
 
 function terms(view, before) {
   const rows = [["this plan", view.predicted], ...(before ? [["before", before]] : []), ...Object.entries(view.baselines ?? {}).filter(([, row]) => row.iteration_s)];
-  const most = Math.max(...rows.map(([, row]) => row.iteration_s));
+  const most = Math.min(Math.max(...rows.map(([, row]) => row.iteration_s)), 6 * view.predicted.iteration_s);
   const used = Object.keys(TERMS).filter((name) => rows.some(([, row]) => waitedOf(row)[name] > 0));
-  return h("div", {}, legend(used, TERMS), h("table", { class: "strategy-table", "aria-label": "Predicted step by term" }, h("tbody", {}, rows.map(([name, row]) => h("tr", {},
-    h("th", { scope: "row", class: "small" }, name), h("td", { style: { width: "62%" } }, h("div", { style: { width: `${(100 * row.iteration_s) / most}%` } }, bar(waitedOf(row), row.iteration_s, TERMS))),
+  return h("div", {}, legend(used, TERMS), h("table", { class: "strategy-table terms-table", "aria-label": "Predicted step by term" }, h("tbody", {}, rows.map(([name, row]) => h("tr", {},
+    h("th", { scope: "row", class: "small" }, name), h("td", { class: "bars" }, scaled(bar(waitedOf(row), row.iteration_s, TERMS), row.iteration_s / most)),
     h("td", { class: "right num" }, seconds(row.iteration_s), row.feasible === false ? h("span", { class: "tag bad", title: row.reason }, "does not fit") : null),
     h("td", { class: "right num small quiet wide" }, name === "this plan" ? "" : signed(row.iteration_s - view.predicted.iteration_s)))))));
 }
@@ -75,12 +76,13 @@ function stages(view) {
 
 function body(studio) {
   const tabs = h("div", { class: "chips", role: "group", "aria-label": "What to show of the plan" }, FIGURES.map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(studio.figure === name), "data-figure": name, onclick: () => studio.showFigure(name) }, label)));
-  const left = h("div", {}, tabs, h("div", { id: "plan-figure", style: { "margin-top": "10px" } }, studio.figure === "layers" ? layers(studio) : studio.svg ? picture(studio.svg) : h("p", { class: "quiet" }, h("span", { class: "spin" }), "drawing")));
+  const left = h("div", { id: "plan-figure", class: studio.figure === "network" ? "natural" : "" }, studio.figure === "layers" ? layers(studio) : studio.svg ? picture(studio.svg) : h("p", { class: "quiet" }, h("span", { class: "spin" }), "drawing"));
   left.addEventListener("click", (event) => {
     const found = event.target.closest("[data-layer]");
     if (found && found.closest("svg")) studio.select(found.getAttribute("data-layer"));
   });
-  return h("div", { class: "plan-body" }, left, h("aside", { class: "inspector", id: "inspector", "aria-label": "Layer", tabindex: "-1" }));
+  const beside = ["layers", "network"].includes(studio.figure);
+  return h("div", {}, h("div", { style: { "margin-top": "14px" } }, tabs), h("div", { class: `plan-body${beside ? "" : " wide-body"}` }, left, beside ? h("aside", { class: "inspector", id: "inspector", "aria-label": "Layer", tabindex: "-1" }) : null));
 }
 
 // Blocks of layers: `layer3.4.conv1` is in `layer3.4`, `features.0` in `features`.
@@ -125,8 +127,8 @@ function block(group, open, context) {
       h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.count * 1.6 > 1 ? (run.letter === "whole" ? "" : run.letter) : ""))),
       h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
     group.layers.map((layer) => h("button", { type: "button", class: `layer${context.edited.has(layer.name) ? " edited" : ""}`, "aria-pressed": String(layer.name === studio.selected), "data-layer-name": layer.name, onclick: () => studio.select(layer.name) },
-      h("span", { class: "name", title: `${layer.name} (${layer.kind})` }, shortened(layer.name, group.key)), chips(view.slicings[layer.number], view.axes),
-      h("span", { "aria-hidden": "true" }, h("span", { class: "bar", style: { width: `${Math.max(1, (100 * total(layer)) / context.most)}%` } }, Object.entries(layer.terms).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total(layer)}%`, background: `var(--${name})` } })))),
+      h("span", { class: "name", title: `${layer.name} (${layer.kind})` }, shortened(layer.name, group.key), h("span", { class: "count" }, ` ${layer.kind}`)), chips(view.slicings[layer.number], view.axes),
+      h("span", { class: "own-bar", "aria-hidden": "true" }, h("span", { class: "bar", style: { width: `${Math.max(1, (100 * total(layer)) / context.most)}%` } }, Object.entries(layer.terms).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total(layer)}%`, background: `var(--${name})` } })))),
       h("span", { class: "right num small" }, seconds(total(layer))))));
 }
 

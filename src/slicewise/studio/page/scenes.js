@@ -5,9 +5,10 @@
 // Strong: held. Outline: not here. Striped: a summand, to be added up. Pale with a dotted border: borrowed (halo).
 import { h, s } from "./dom.js";
 
-const CELLS = 4, SIZE = 17, GAP = 2, GRID = CELLS * (SIZE + GAP);
-const BOX = { width: 318, height: 142, across: 58, down: 46 };
-export const MOST = 4; // devices that are drawn
+const CELLS = 4, SIZE = 18, GAP = 2, GRID = CELLS * (SIZE + GAP);
+const BOX = { width: 300, height: 136, across: 96, down: 62 };
+const NARROW = 600; // px of the page: fewer devices, one below the other
+export const most = () => (innerWidth < NARROW ? 2 : 4); // devices that are drawn
 
 const COLOURS = { x: "var(--tx)", w: "var(--tw)", y: "var(--ty)" };
 const share = (number, many, at) => at >= (number * CELLS) / many && at < ((number + 1) * CELLS) / many;
@@ -20,17 +21,21 @@ export const columns = (number, many, look = "held") => (_, column) => (share(nu
 export const both = (first, second) => (row, column) => (first(row, column) && second(row, column) ? first(row, column) : null);
 export const strips = (number, many, halo = false) => () => ({ look: "held", part: [number / many, (number + 1) / many], halo: halo ? [number > 0, number < many - 1] : [false, false] });
 
-export function places(many) {
-  const wide = many > 1 ? 2 : 1;
-  return Array.from({ length: many }, (_, number) => ({ x: 10 + (number % wide) * (BOX.width + BOX.across), y: 26 + Math.floor(number / wide) * (BOX.height + BOX.down) }));
+// Round in a ring, so that neighbours are neighbours; or (`grouped`) row by row.
+export function places(many, grouped = false) {
+  const wide = many > 2 || (many > 1 && innerWidth >= NARROW) ? 2 : 1;
+  return Array.from({ length: many }, (_, number) => {
+    const row = Math.floor(number / wide), column = number % wide;
+    return { column: row && !grouped ? wide - 1 - column : column, row };
+  }).map(({ column, row }) => ({ column, row, x: 10 + column * (BOX.width + BOX.across), y: 8 + row * (BOX.height + BOX.down) }));
 }
 
 // frame: { devices: [{ x, w, y, names }], messages: [{ from, to, of, label }], note }
 export function drawFrame(frame, label) {
   const many = frame.devices.length;
-  const at = places(many);
-  const width = 20 + (many > 1 ? 2 : 1) * BOX.width + (many > 1 ? BOX.across : 0);
-  const height = 36 + Math.ceil(many / 2) * BOX.height + (Math.ceil(many / 2) - 1) * BOX.down;
+  const at = places(many, frame.grouped);
+  const width = 10 + BOX.width + Math.max(...at.map((place) => place.x));
+  const height = 10 + BOX.height + Math.max(...at.map((place) => place.y));
   const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "scene", role: "img", "aria-label": label, style: { "max-width": `${Math.round(width * 1.3)}px` } });
   drawing.append(s("defs", {}, Object.entries(COLOURS).map(([name, colour]) => s("pattern", { id: `part-${name}`, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 5, height: 5, style: { fill: "var(--card)" } }), s("rect", { width: 2.6, height: 5, style: { fill: colour } })))));
   frame.devices.forEach((device, number) => drawing.append(box(device, at[number], frame.titles?.[number] ?? `device ${number}`)));
@@ -38,7 +43,7 @@ export function drawFrame(frame, label) {
   return drawing;
 }
 
-const LEFT = { x: 14, w: 14 + GRID + 34, y: 14 + 2 * (GRID + 34) };
+const LEFT = { x: 14, w: 14 + GRID + 22, y: 14 + 2 * (GRID + 22) };
 
 function box(device, place, title) {
   const names = { x: "x", w: "w", y: "y", ...device.names };
@@ -49,8 +54,8 @@ function box(device, place, title) {
     Object.keys(LEFT).map((name) => [
       s("text", { x: LEFT[name] + GRID / 2, y: 38, class: "tensor-name" }, names[name]),
       grid(name, device[name] ?? none(), LEFT[name], top)]),
-    s("text", { x: LEFT.w - 17, y: top + GRID / 2 + 5, class: "sign" }, "∗"),
-    s("text", { x: LEFT.y - 17, y: top + GRID / 2 + 5, class: "sign" }, "→"));
+    s("text", { x: LEFT.w - 11, y: top + GRID / 2 + 5, class: "sign" }, "∗"),
+    s("text", { x: LEFT.y - 11, y: top + GRID / 2 + 5, class: "sign" }, "→"));
 }
 
 function grid(name, held, left, top) {
@@ -72,23 +77,26 @@ function grid(name, held, left, top) {
   return found;
 }
 
-// A message: an arrow, and parcels that follow it.
+// A message: an arrow between two boxes, and parcels that follow it. Two that pass each other keep apart.
 function flight({ from, to, of, label }, at, number) {
-  const middle = (place) => ({ x: place.x + LEFT[of] + GRID / 2, y: place.y + 46 + GRID / 2 });
-  const a = middle(at[from]), b = middle(at[to]);
-  const dx = b.x - a.x, dy = b.y - a.y, length = Math.hypot(dx, dy) || 1;
-  const away = 30, start = { x: a.x + (dx / length) * away, y: a.y + (dy / length) * away }, end = { x: b.x - (dx / length) * away, y: b.y - (dy / length) * away };
-  const bend = { x: (start.x + end.x) / 2 + (dy / length) * 26, y: (start.y + end.y) / 2 - (dx / length) * 26 };
-  const path = `M${start.x} ${start.y}Q${bend.x} ${bend.y} ${end.x} ${end.y}`;
+  const [a, b] = [at[from], at[to]];
+  const aside = (from < to ? -1 : 1) * 9;
+  const level = a.row === b.row;
+  const middle = LEFT[of] + GRID / 2;
+  const right = a.column < b.column, down = a.row < b.row;
+  const start = level ? { x: a.x + (right ? BOX.width + 4 : -4), y: a.y + 46 + GRID / 2 + aside } : { x: a.x + middle + aside, y: a.y + (down ? BOX.height + 4 : -4) };
+  const end = level ? { x: b.x + (right ? -4 : BOX.width + 4), y: b.y + 46 + GRID / 2 + aside } : { x: b.x + middle + aside, y: b.y + (down ? -4 : BOX.height + 4) };
+  const path = `M${start.x} ${start.y}L${end.x} ${end.y}`;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const angle = (Math.atan2(end.y - bend.y, end.x - bend.x) * 180) / Math.PI;
+  const angle = (Math.atan2(end.y - start.y, end.x - start.x) * 180) / Math.PI;
+  const words = level ? { x: (start.x + end.x) / 2, y: start.y - 14 } : { x: start.x + 14, y: (start.y + end.y) / 2 + 4, style: { "text-anchor": "start" } };
   return s("g", { class: "flight", style: { color: COLOURS[of] } },
-    s("path", { d: path, class: "wire" }), s("path", { d: "M-8 -4.5L0 0L-8 4.5Z", transform: `translate(${end.x} ${end.y}) rotate(${angle})`, class: "tip" }),
-    label ? s("text", { x: bend.x, y: bend.y - 5, class: "parcel-name" }, label) : null,
-    still ? null : [0, 0.5].map((later) => s("rect", { x: -5, y: -5, width: 10, height: 10, rx: 2, class: "parcel" }, s("animateMotion", { dur: "1.6s", begin: `${-(later * 1.6) - number * 0.13}s`, repeatCount: "indefinite", path }))));
+    s("path", { d: path, class: "wire" }), s("path", { d: "M-9 -5L0 0L-9 5Z", transform: `translate(${end.x} ${end.y}) rotate(${angle})`, class: "tip" }),
+    label ? s("text", { ...words, class: "parcel-name" }, label) : null,
+    still ? null : [0, 0.5].map((later) => s("rect", { x: -6, y: -6, width: 12, height: 12, rx: 2, class: "parcel" }, s("animateMotion", { dur: "1.8s", begin: `${-(later * 1.8) - number * 0.13}s`, repeatCount: "indefinite", path }))));
 }
 
-export const ring = (many, of, label) => (many < 2 ? [] : many === 2 ? [{ from: 0, to: 1, of, label }, { from: 1, to: 0, of }] : [[0, 1], [1, 3], [3, 2], [2, 0]].map(([from, to], number) => ({ from, to, of, label: number ? "" : label })));
+export const ring = (many, of, label) => (many < 2 ? [] : many === 2 ? [{ from: 0, to: 1, of, label }, { from: 1, to: 0, of }] : [[0, 1], [1, 2], [2, 3], [3, 0]].map(([from, to], number) => ({ from, to, of, label: number ? "" : label })));
 export const neighbours = (many, of, label) => Array.from({ length: Math.max(0, many - 1) }, (_, number) => [{ from: number, to: number + 1, of, label: number ? "" : label }, { from: number + 1, to: number, of }]).flat();
 
 // A pipeline's schedule: forward of every segment, then backward, stage by stage.

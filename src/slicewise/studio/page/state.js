@@ -1,6 +1,6 @@
 // What the page shows, as a value that an address can carry.
 const PLAIN = { software: null, dtype: "fp32", optimizer: "sgd", recompute: false, batchnorm: "exact", tiers: {}, memory_bytes: null };
-export const FIRST = { model: "resnet50", cluster: "dgx-a100", devices: 64, batch: 2048, ...PLAIN };
+export const FIRST = { model: "alexnet", cluster: "p100-4x4", devices: 16, batch: 512, ...PLAIN };
 export const LAYERWISE = "layerwise";
 
 // A description of a plan: a setting, how it was made, and what was changed by hand.

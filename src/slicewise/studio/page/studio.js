@@ -2,7 +2,7 @@
 import { $, h, put, notice } from "./dom.js";
 import { ask, stream, Refused } from "./api.js";
 import { Controls } from "./controls.js";
-import { drawStrategies, drawScaling } from "./strategies.js";
+import { drawStrategies, drawScaling, switchStrategies } from "./strategies.js";
 import { drawPlan, drawSearching, drawStopped } from "./plan.js";
 import { drawEmpty, drawLayer, drawWaiting } from "./inspector.js";
 import { drawCompare } from "./compare.js";
@@ -24,6 +24,7 @@ class Studio {
     this.choices = await ask("choices");
     this.controls = new Controls(this.choices, description.setting, (setting) => this.changedSetting(setting), (added) => this.openUploaded(added));
     drawActions(this);
+    switchStrategies();
     addEventListener("hashchange", () => this.route());
     this.route();
     this.project();
@@ -70,7 +71,7 @@ class Studio {
           this.projected = found;
           drawStrategies(setting, found, (strategy) => this.open(strategy));
         } catch (error) {
-          this.#told(error, (message) => { this.projected = null; put($("strategies"), h("h2", { id: "strategies-title" }, "Strategies"), h("p", { class: "error", role: "alert" }, message)); });
+          this.#told(error, (message) => { this.projected = null; put($("strategy-bars"), h("p", { class: "error", role: "alert" }, message)); });
         }
         this.summarise();
         if (performance.getEntriesByName("changed").length) requestAnimationFrame(() => { performance.measure("redraw", "changed"); });
@@ -86,7 +87,7 @@ class Studio {
       const found = await ask("scaling", { setting, weak: this.controls.keepPerDevice });
       if (setting === this.description.setting) drawScaling(found);
     } catch (error) {
-      this.#told(error, () => { $("scaling").hidden = true; });
+      this.#told(error, (message) => put($("strategy-curves"), h("p", { class: "error" }, message)));
     }
   }
 
