@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run, studio
+from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run, studio
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.text.width import every_column
@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": explain,
     "oracle": oracle,
     "provision": provision,
+    "report": report,
     "calibrate": calibrate,
     "capture": capture,
     "cluster": cluster,

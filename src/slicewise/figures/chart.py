@@ -4,17 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import cos, pi, sin
 
 from slicewise.figures.scales import Scale
-from slicewise.figures.svg import Drawing, text_width
+from slicewise.figures.svg import Drawing, text_width, wrapped
 
 LINE = 16  # pixels from one line of small text to the next
 WIDTH = 860.0  # of a figure
 
 
-def heading(drawing: Drawing, x: float, y: float, text: str, note: str = "", within: float = WIDTH) -> None:
-    """A title with its base at `y`, and what it means below it."""
+def heading(drawing: Drawing, x: float, y: float, text: str, note: str = "", within: float = WIDTH) -> float:
+    """A title with its base at `y`, and what it means below it; returns where the next thing may begin."""
     drawing.text(x, y, text, size=13, class_="t b", within=within)
-    if note:
-        drawing.text(x, y + 17, note, size=11, class_="m", within=within)
+    lines = wrapped(note, within, 11)
+    for number, line in enumerate(lines):
+        drawing.text(x, y + 17 + 15 * number, line, class_="m")
+    return y + 14 + 15 * len(lines)
 
 
 def legend(drawing: Drawing, x: float, y: float, width: float, items: Iterable[tuple[str, str]]) -> float:

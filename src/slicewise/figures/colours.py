@@ -39,8 +39,15 @@ HOLDERS = {
 }
 _LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#1f2328")
 _MARKS = ("square", "circle", "triangle", "square", "diamond", "cross", "triangle", "diamond", "circle", "star")
-STRATEGY_COLOURS = dict(zip((*STRATEGIES, LAYERWISE), _LINES, strict=True))
-STRATEGY_MARKS = dict(zip((*STRATEGIES, LAYERWISE), _MARKS, strict=True))
+_NAMES = (*STRATEGIES, LAYERWISE)
+
+
+def strategy_colour(name: str) -> str:
+    return _LINES[_NAMES.index(name) % len(_LINES)] if name in _NAMES else GREY
+
+
+def strategy_mark(name: str) -> str:
+    return _MARKS[_NAMES.index(name) % len(_MARKS)] if name in _NAMES else "circle"
 
 
 def dim_colour(dim: Dim | None) -> str:

@@ -114,13 +114,19 @@ def _fold(nodes: Sequence[Node], members: list[int], depth: int) -> tuple[list[i
         inner_kept, inner_stands, inner_folds = _fold(nodes, own, depth + 1)
         kept, stands_for, folds = kept + inner_kept, stands_for | inner_stands, folds + inner_folds
         if same - at > 1:
-            folds.append(Fold(f"{prefix} … {groups[same - 1][0]}", same - at, inner_kept))
+            last = groups[same - 1][0].rsplit(".", 1)[-1]
+            folds.append(Fold(f"{prefix} … {last}", same - at, inner_kept))
         at = same
     return kept, stands_for, folds
 
 
 def _alike(nodes: Sequence[Node], one: tuple[str, list[int]], other: tuple[str, list[int]]) -> bool:
     return _stem(one[0]) == _stem(other[0]) and _signature(nodes, *one) == _signature(nodes, *other)
+
+
+def plain_name(name: str) -> str:
+    """Without the number that tells calls of one function apart: `layer1.0.add__5` is `layer1.0.add`."""
+    return re.sub(r"(?<=[a-z])_+\d+$", "", name)
 
 
 def _stem(prefix: str) -> str:
@@ -132,9 +138,7 @@ def _signature(nodes: Sequence[Node], prefix: str, members: list[int]) -> object
     first = members[0]
     return tuple(
         (
-            tuple(
-                (re.sub(r"__\d+$", "", layer.name.removeprefix(prefix)), layer.kind) for layer in nodes[member].layers
-            ),
+            tuple((plain_name(layer.name.removeprefix(prefix)), layer.kind) for layer in nodes[member].layers),
             nodes[member].slicing,
             nodes[member].head.shape if nodes[member].head.kind.has(Trait.PRODUCT) else (),
             tuple(source - first for source in nodes[member].inputs if source >= first),

@@ -40,7 +40,7 @@ def lanes_of(inputs: Sequence[Sequence[int]]) -> Lanes:
     for node, sources in enumerate(inputs):
         for source in sources:
             if (source, node) not in straight and rank[node] - rank[source] > 1:
-                place = _free(taken, (rank[source] + 1, rank[node] - 1), first=len(boxed))
+                place = _free(taken, (rank[source] + 1, rank[node] - 1), first=1)  # beside the trunk
                 edges[source, node] = place
     for (source, node), kind in straight.items():
         if kind != "chain" and rank[node] - rank[source] > 1:

@@ -8,7 +8,7 @@ from slicewise.figures.colours import TERMS
 from slicewise.figures.runs import UNSHOWN, counted
 from slicewise.figures.scales import Scale
 from slicewise.figures.svg import Drawing, text_width
-from slicewise.partition.spelling import spelled
+from slicewise.partition.spelling import short_spelled, spelled
 from slicewise.terms import LAYER_TERMS
 from slicewise.units import seconds
 
@@ -33,28 +33,29 @@ def layer_costs_figure(plan: "Plan", reference: Costs | None = None, strategy: s
     drawing = Drawing()
     title = "What each layer costs per step" + (f", beside {strategy} parallelism" if other else "")
     note = "Work and communication added up, nothing hidden behind anything else." + (
-        " Upper bar: this plan. Lower, thinner bar: " + strategy + "." if other else ""
+        " Upper bar: this plan. Thin bar and (...): " + strategy + "." if other else ""
     )
-    heading(drawing, _PAD, 24, title, note, WIDTH - 2 * _PAD)
+    y = heading(drawing, _PAD, 24, title, note, WIDTH - 2 * _PAD)
     used = [term.name for term in LAYER_TERMS if any(c.get(term.name) for c in (*own.values(), *other.values()))]
-    y = 52 + legend(drawing, _PAD, 52, WIDTH - 2 * _PAD, [(TERMS[term], term) for term in used]) + 6
+    y += legend(drawing, _PAD, y, WIDTH - 2 * _PAD, [(TERMS[term], term) for term in used]) + 6
     left = _PAD + min(max((text_width(name, 11) for name in shown), default=0), 190) + 92
-    scale = Scale(low=0.0, high=max(worth.values(), default=1.0) or 1.0, start=left, stop=WIDTH - _PAD - 70)
+    scale = Scale(low=0.0, high=max(worth.values(), default=1.0) or 1.0, start=left, stop=WIDTH - _PAD - 120)
     bottom = y + _ROW * len(shown)
     across(drawing, scale, y - 4, bottom, seconds, "time per step")
     for name, names in groups.items():
         if name not in shown:
             continue
         letters = list(dict.fromkeys(spelled(plan.slicings[layer], plan.axes) for layer in names))
+        short = {short_spelled(plan.slicings[layer], plan.mesh.sizes) for layer in names}
         drawing.text(_PAD, y + 13, name, within=left - 82 - _PAD, title=counted(names))
-        told = letters[0] if len(letters) == 1 else "mixed"
+        told = next(iter(short)) if len(short) == 1 else "mixed"
         drawing.text(left - 8, y + 13, told, size=10, class_="m", anchor="end", within=66, title=", ".join(letters))
         stacked(drawing, scale, y + 3, 13, _parts(f"{name} here", own[name]))
         ends = [scale(sum(own[name].values()))]
         if name in other:
             stacked(drawing, scale, y + 18, 6, _parts(f"{name}, {strategy}", other[name]))
             ends.append(scale(sum(other[name].values())))
-        drawing.text(max(ends) + 6, y + 14, seconds(sum(own[name].values())), size=10, class_="m")
+        drawing.text(max(ends) + 6, y + 14, _total(own[name], other.get(name)), size=10, class_="m")
         y += _ROW
     height = bottom + 42
     if len(shown) < len(groups):
@@ -81,6 +82,16 @@ def _groups(plan: "Plan") -> dict[str, list[str]]:
 
 def _terms(costs: Costs, names: list[str]) -> dict[str, float]:
     return {term.name: sum(float(costs[name].get(f"{term.name}_s", 0.0)) for name in names) for term in LAYER_TERMS}
+
+
+def _total(own: Mapping[str, float], other: Mapping[str, float] | None) -> str:
+    """`1.53 ms (29.8 ms)`: here, and there where that is something else."""
+    here, there = sum(own.values()), sum(other.values()) if other else 0.0
+    return (
+        seconds(here)
+        if not other or abs(here - there) <= 0.005 * max(here, there)
+        else f"{seconds(here)} ({seconds(there)})"
+    )
 
 
 def _parts(name: str, terms: Mapping[str, float]) -> list[tuple[str, float, str]]:

@@ -1,5 +1,6 @@
 """The network as a graph: every layer coloured by its slicing, with how its tensors are cut; repeated blocks once."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slicewise.cluster.mesh import Mesh
@@ -7,25 +8,29 @@ from slicewise.figures.blocks import draw_block
 from slicewise.figures.chart import heading, legend
 from slicewise.figures.colours import DIM_WORDS, GREY, dim_colour, ink
 from slicewise.figures.cutting import cuts_of
-from slicewise.figures.folding import Fold, Folded, Node, folded
+from slicewise.figures.folding import Fold, Folded, Node, folded, plain_name
 from slicewise.figures.lanes import Lanes, lanes_of
-from slicewise.figures.svg import Drawing, number, text_width
+from slicewise.figures.svg import Drawing, number, wrapped
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
-from slicewise.partition.spelling import spelled
+from slicewise.partition.spelling import short_spelled, spelled
 from slicewise.units import seconds
 
 if TYPE_CHECKING:
     from slicewise.graph.layer_graph import LayerGraph
     from slicewise.plans.plan import Plan
 
-_WIDTH, _HEIGHT, _STEP = 268.0, 46.0, 66.0  # of a box, and from one rank to the next
-_NARROW, _PAD, _TITLE = 22.0, 20.0, 24.0
+_WIDTH, _HEIGHT, _STEP = 300.0, 46.0, 66.0  # of a box, and from one rank to the next
+_NARROW, _PAD, _TITLE, _NOTE = 22.0, 20.0, 24.0, 400.0
+_GLYPH = 41.0  # from one small drawing of a tensor to the next
 _SMALL = (Kind.INPUT, Kind.OUTPUT)
 
 
-def network_figure(plan: "Plan", graph: "LayerGraph | None" = None) -> str:
-    """The plan's network from top to bottom. Each box: name, slicing, and x, w and y as they are cut."""
+def network_figure(plan: "Plan", graph: "LayerGraph | None" = None, notes: Mapping[str, str] | None = None) -> str:
+    """The plan's network from top to bottom. Each box: name, slicing, and x, w and y as they are cut.
+
+    `notes`: sentences by layer, which stand beside the box that they speak of.
+    """
     network = plan.sized(graph or plan.network())
     shape = folded(network, plan.slicings)
     lanes = lanes_of([node.inputs for node in shape.nodes])
@@ -33,12 +38,12 @@ def network_figure(plan: "Plan", graph: "LayerGraph | None" = None) -> str:
     title = f"{plan.model}: how every layer is sliced on {plan.devices} devices"
     shown = f"{len(plan.slicings)} layers in {len(shape.nodes)} boxes; blocks that repeat are drawn once"
     note = f"{shown}. Strong: what device 0 holds; striped: what it borrows (halo); Σ: partial sums."
-    lefts, width = _columns(lanes)
-    width = max(width, text_width(note, 11) + 2 * _PAD)
-    heading(drawing, _PAD, 24, title, note, width - 2 * _PAD)
+    lefts, right = _columns(lanes)
+    width = max(right + (_NOTE + _PAD if notes else 0.0), 420.0)
+    top = heading(drawing, _PAD, 24, title, note, width - 2 * _PAD)
     used = {dim for node in shape.nodes for dim in node.slicing}
     words = [(dim_colour(dim), f"{dim}: {DIM_WORDS[dim]}") for dim in Dim if dim in used]
-    top = 54 + legend(drawing, _PAD, 54, width - 2 * _PAD, [*words, *([(GREY, "not sliced")] if None in used else [])])
+    top += legend(drawing, _PAD, top, width - 2 * _PAD, [*words, *([(GREY, "not sliced")] if None in used else [])])
     tops, bottom = _rows(shape, lanes, top + 10)
     for fold in sorted(shape.folds, key=lambda fold: -len(fold.nodes)):
         _draw_fold(drawing, fold, lanes, lefts, tops)
@@ -47,10 +52,33 @@ def network_figure(plan: "Plan", graph: "LayerGraph | None" = None) -> str:
             _draw_edge(drawing, lanes, lefts, tops, source, position)
     for position, node in enumerate(shape.nodes):
         _draw_node(drawing, plan, node, plan.mesh, lefts[lanes.lane[position]], tops[lanes.rank[position]])
+    bottom = max(bottom, _draw_notes(drawing, shape, notes or {}, lanes, lefts, tops, right))
     told = f"{title}. {shown}: " + "; ".join(
         f"{node.head.name} {spelled(node.slicing, plan.axes)}" for node in shape.nodes[:60]
     )
     return drawing.svg(width, bottom + 8, told)
+
+
+def _draw_notes(
+    drawing: Drawing, shape: Folded, notes: Mapping[str, str], lanes: Lanes, lefts: list[float], tops: list[float],
+    left: float,
+) -> float:  # fmt: skip
+    """Each beside the box of its layer, or further down where another stands there; returns where they end."""
+    home = {layer.name: position for position, node in enumerate(shape.nodes) for layer in node.layers}
+    end = 0.0
+    for name in sorted((name for name in notes if name in home), key=lambda name: lanes.rank[home[name]]):
+        position = home[name]
+        beside = tops[lanes.rank[position]] + 12
+        top = max(beside, end + 12)
+        lines = wrapped(notes[name], _NOTE - 12, 11)
+        edge = lefts[lanes.lane[position]] + _WIDTH
+        drawing.path([(edge, beside + 11), (left - 8, beside + 11), (left, top + 4)], fill="none", class_="a",
+                     stroke_dasharray="2 3")  # fmt: skip
+        drawing.line(left + 2, top - 8, left + 2, top + 15 * len(lines) - 8, "a", stroke_width=2)
+        for number_, line in enumerate(lines):
+            drawing.text(left + 12, top + 3 + 15 * number_, line)
+        end = top + 15 * len(lines)
+    return end + 8 if end else 0.0
 
 
 def _columns(lanes: Lanes) -> tuple[list[float], float]:
@@ -85,11 +113,10 @@ def _draw_fold(drawing: Drawing, fold: Fold, lanes: Lanes, lefts: list[float], t
     right = max(lefts[lanes.lane[node]] for node in fold.nodes) + _WIDTH + 10
     top = min(tops[lanes.rank[node]] for node in fold.nodes) - _TITLE - 4
     bottom = max(tops[lanes.rank[node]] for node in fold.nodes) + _HEIGHT + 8
-    times = f"× {fold.times}"
-    room = right - left - text_width(times, 13) - 30
+    middle = left + 10 + _WIDTH / 2  # where the trunk's line comes down: no words on it
     drawing.rect(left, top, right - left, bottom - top, class_="c", rx=8, title=f"{fold.title}: {fold.times} alike")
-    drawing.text(left + 10, top + 16, fold.title, class_="m", within=room)
-    drawing.text(right - 10, top + 17, times, size=13, class_="t b", anchor="end")
+    drawing.text(left + 10, top + 17, fold.title, size=10, class_="m", within=middle - left - 18)
+    drawing.text(middle + 8, top + 18, f"× {fold.times}", size=13, class_="t b")
 
 
 def _draw_edge(drawing: Drawing, lanes: Lanes, lefts: list[float], tops: list[float], source: int, to: int) -> None:
@@ -124,15 +151,23 @@ def _draw_node(drawing: Drawing, plan: "Plan", node: Node, mesh: Mesh, x: float,
     _draw_stripe(drawing, node, mesh, x, y)
     if head.kind in _SMALL:
         drawing.text(x + 18, y + 20, head.name, size=12, class_="t b", within=_WIDTH - 30)
-        drawing.text(x + 18, y + 36, f"{told}   {shape}", size=10, class_="m", within=_WIDTH - 30)
+        short = short_spelled(node.slicing, mesh.sizes)
+        drawing.text(x + 18, y + 36, f"{short} · {shape}", size=10, class_="m", within=_WIDTH - 30)
     else:
-        cuts = cuts_of(head, node.slicing, mesh)[-3:]
-        room = _WIDTH - 34 - 44 * len(cuts)
-        drawing.text(x + 18, y + 19, head.name, size=12, class_="t b", within=room)
-        kinds = "+".join(dict.fromkeys(layer.kind.value for layer in node.layers))
-        drawing.text(x + 18, y + 35, f"{told}   {kinds}", size=10, class_="m", within=room)
+        cuts = cuts_of(head, node.slicing, mesh)[-3 if head.weights else -2 :]
+        room = _WIDTH - 26 - _GLYPH * len(cuts)
+        drawing.text(x + 18, y + 19, plain_name(head.name), size=12, class_="t b", within=room)
+        more = f" +{len(others)}" if others else ""
+        drawing.text(
+            x + 18,
+            y + 35,
+            f"{short_spelled(node.slicing, mesh.sizes)} · {head.kind}{more}",
+            size=10,
+            class_="m",
+            within=room,
+        )
         for position, cut in enumerate(cuts):
-            draw_block(drawing, cut, x + _WIDTH - 8 - 44 * (len(cuts) - position) + 4, y + 7, 36, 32)
+            draw_block(drawing, cut, x + _WIDTH - 2 - _GLYPH * (len(cuts) - position), y + 8, _GLYPH - 7, 30)
     drawing.close()
 
 

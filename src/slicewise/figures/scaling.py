@@ -1,11 +1,12 @@
 """Strategies over device counts: who is fastest where, how sure that is, and what is not possible and why."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from slicewise.figures.chart import WIDTH, heading, legend, mark, upright
-from slicewise.figures.colours import GROUPS, RED, STRATEGY_COLOURS, STRATEGY_MARKS
+from slicewise.figures.colours import GROUPS, RED, strategy_colour, strategy_mark
 from slicewise.figures.scales import Scale, wide
 from slicewise.figures.svg import Drawing, text_width
 from slicewise.terms import MOVING_GROUPS, Group
@@ -54,7 +55,7 @@ def scaling_figure(rows: Sequence[Row], measured: Iterable[Measured] = (), title
         told = f"measured, {name} on {devices}: {value:.6g} s"
         mark(drawing, "diamond", x(devices), y(value), "#111111", told, 5)
     _draw_names(drawing, x, y, known, drawn)
-    bottom = y.start + 44
+    bottom = y.start + 58
     bottom += _draw_impossible(drawing, rows, bottom)
     told = "; ".join(
         f"{row['strategy']} on {row['devices']}: {seconds(row['iteration_s'])}" for row in known if row.get("best")
@@ -72,11 +73,11 @@ def _draw_band(drawing: Drawing, x: Scale, y: Scale, rows: Sequence[Row], name: 
         return
     lower = [(x(row["devices"]), y(row["low_s"])) for row in rows]
     upper = [(x(row["devices"]), y(row["high_s"])) for row in rows]
-    drawing.path([*lower, *reversed(upper)], closed=True, fill=STRATEGY_COLOURS[name], fill_opacity=0.07)
+    drawing.path([*lower, *reversed(upper)], closed=True, fill=strategy_colour(name), fill_opacity=0.07)
 
 
 def _draw_line(drawing: Drawing, x: Scale, y: Scale, rows: Sequence[Row], name: str) -> None:
-    colour = STRATEGY_COLOURS[name]
+    colour = strategy_colour(name)
     if len(rows) > 1:
         places = [(x(row["devices"]), y(row["iteration_s"])) for row in rows]
         drawing.path(places, fill="none", stroke=colour, stroke_width=2)
@@ -87,7 +88,7 @@ def _draw_line(drawing: Drawing, x: Scale, y: Scale, rows: Sequence[Row], name: 
             f"{amount(row['memory_bytes'] or 0, 'B')} per device{_and(row)}"
         )
         if row.get("feasible", True):
-            mark(drawing, STRATEGY_MARKS[name], x(row["devices"]), y(row["iteration_s"]), colour, told)
+            mark(drawing, strategy_mark(name), x(row["devices"]), y(row["iteration_s"]), colour, told)
         else:
             drawing.add("circle", cx=x(row["devices"]), cy=y(row["iteration_s"]), r=4.5, class_="bg", stroke=colour,
                         stroke_width=2, title=told)  # fmt: skip
@@ -114,7 +115,7 @@ def _draw_names(drawing: Drawing, x: Scale, y: Scale, rows: Sequence[Row], names
     for place, (at, name) in zip(places, wanted, strict=True):
         end = x(last[name]["devices"])
         drawing.path([(end + 7, at), (x.stop + 4, place)], fill="none", class_="g", stroke_dasharray="2 2")
-        mark(drawing, STRATEGY_MARKS[name], x.stop + 8, place, STRATEGY_COLOURS[name], size=3.5)
+        mark(drawing, strategy_mark(name), x.stop + 8, place, strategy_colour(name), size=3.5)
         drawing.text(x.stop + 16, place + 4, name)
 
 
@@ -135,7 +136,9 @@ def _draw_impossible(drawing: Drawing, rows: Sequence[Row], top: float) -> float
 
 def _kind(reason: str) -> str:
     """Memory is told once for all counts, with the limit; other reasons as they are."""
-    return "does not fit: " + reason.split(", ")[-1] if reason.startswith("memory:") else reason
+    if reason.startswith("memory:"):
+        return "does not fit: " + reason.split(", ")[-1]
+    return re.sub(r" for \d+ (devices|groups)$", "", reason)
 
 
 def terms_figure(rows: Sequence[Row], measured: Iterable[Measured] = ()) -> str:

@@ -45,12 +45,11 @@ def draw_slicings(drawing: Drawing, plan: "Plan", top: float, width: float) -> f
     left = _PAD + max(text_width(name, 11) for name in axes) + 10
     title = f"{plan.model} on {plan.cluster}: {plan.devices} devices, batch {plan.batch}"
     told = "What each mesh axis slices, layer by layer" if not plan.pipeline else "A pipeline slices no layer"
-    heading(drawing, _PAD, top + 24, title, told, width - 2 * _PAD)
+    y = heading(drawing, _PAD, top + 24, title, told, width - 2 * _PAD)
     used = {dim for slicing in plan.slicings.values() for dim in slicing}
     colours = [(dim_colour(dim), f"{dim}: {DIM_WORDS[dim]}") for dim in Dim if dim in used]
     if None in used:
         colours.append((GREY, "not sliced: work repeated"))
-    y = top + 52
     y += legend(drawing, _PAD, y, width - 2 * _PAD, colours) + 4
     spans = _spans(plan, left, width - _PAD)
     for row, axis in enumerate(axes):
@@ -69,12 +68,15 @@ def _dim(plan: "Plan", span: _Span, row: int) -> Dim | None:
 def _spans(plan: "Plan", left: float, right: float) -> list[_Span]:
     """Each run's place: wider for more layers, but 1,000 are not a thousand times as interesting as one."""
     found = runs(plan)
-    widths = [1 + log2(len(names)) for names in found]
-    unit = (right - left) / (sum(widths) or 1)
+    shares = [1 + log2(len(names)) for names in found]
+    needed = [min(text_width(names[0], 10), 110.0) + 12 for names in found]
+    if sum(needed) > right - left:  # names cannot all be told: the modules are
+        needed = [0.0] * len(found)
+    spare = (right - left - sum(needed)) / (sum(shares) or 1)
     spans, start = [], left
-    for names, width in zip(found, widths, strict=True):
-        spans.append((start, start + unit * width, names))
-        start += unit * width
+    for names, own, share in zip(found, needed, shares, strict=True):
+        spans.append((start, start + own + spare * share, names))
+        start += own + spare * share
     return spans
 
 

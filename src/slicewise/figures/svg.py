@@ -37,6 +37,18 @@ def fitted(text: str, width: float, size: float) -> str:
     return "" if width < size else "…"
 
 
+def wrapped(text: str, width: float, size: float) -> list[str]:
+    """The text in lines of at most `width` pixels, parted at blanks; a word that is longer alone is shortened."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(fitted(word, width, size))
+    return lines
+
+
 def number(value: float) -> str:
     """As short as a tenth of a pixel allows."""
     return f"{value:.1f}".removesuffix(".0")
@@ -78,7 +90,8 @@ class Drawing:
         **others: object,
     ) -> None:
         """A line whose base is at `y`. `within`: the pixels it may take; the whole text is then in the tooltip."""
-        shown = text if within is None else fitted(text, within, size)
+        bold = 1.1 if class_ and "b" in class_.split() else 1.0
+        shown = text if within is None else fitted(text, within, size * bold)
         if not shown:
             return
         self.add(

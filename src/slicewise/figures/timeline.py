@@ -19,10 +19,10 @@ def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) 
     drawing = Drawing()
     rows = [*_rows("predicted", predicted), *_rows("measured", measured)]
     note = "Predicted: the device with the largest parts, which the others wait for." if predicted else ""
-    heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
+    top = heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
     used = {_colour(event) for event in (*predicted, *measured) if event.lane != "step"}
     items = [(colour, term) for term, colour in TERMS.items() if colour in used]
-    top = 52 + legend(drawing, _PAD, 52, WIDTH - 2 * _PAD, items) + 8
+    top += legend(drawing, _PAD, top, WIDTH - 2 * _PAD, items) + 8
     left = _PAD + max((text_width(_name(row), 11) for row in rows), default=0.0) + 10
     zero = {"predicted": _start(predicted), "measured": _start(measured)}
     length = max(

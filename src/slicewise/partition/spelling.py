@@ -28,3 +28,8 @@ def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
     if len({name.rstrip("0123456789") for name in axes}) == 1:
         return " ".join(f"{dim}{degree}" for (dim, _), degree in parts.items()) or "whole"
     return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
+
+
+def short_spelled(slicing: Slicing, sizes: tuple[int, ...]) -> str:
+    """`N4 F4`, whatever links the parts are apart on."""
+    return " ".join(f"{dim}{count}" for dim, count in degrees(slicing, sizes).items() if count > 1) or "whole"

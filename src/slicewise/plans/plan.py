@@ -21,6 +21,7 @@ from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, RequestError, UnknownName
+from slicewise.figures.slicings import plan_figure
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import parse_json, read_text
 from slicewise.graph.dims import Dim
@@ -233,6 +234,10 @@ class Plan:
         for name, own, carried in pairs:
             if own != carried:
                 raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
+
+    def _repr_html_(self) -> str:
+        """For a notebook: how each layer is sliced, and where each strategy's time goes."""
+        return plan_figure(self)
 
     @property
     def mesh(self) -> Mesh:

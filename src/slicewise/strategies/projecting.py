@@ -158,6 +158,20 @@ class ProjectionTable:
         writer.writerows(flat)
         return text.getvalue()
 
+    def _repr_html_(self) -> str:
+        """For a notebook: strategies over device counts."""
+        from slicewise.figures.scaling import scaling_figure
+
+        batch = (
+            f"batch {self.oracle.batch}"
+            if self.oracle.batch
+            else f"{self.oracle.batch_per_device:g} samples per device"
+        )
+        return scaling_figure(
+            [row.to_dict() for row in self.rows],
+            title=f"{self.oracle.graph.name} on {self.oracle.cluster.name}, {batch}",
+        )
+
     def __str__(self) -> str:
         from slicewise.strategies.showing import oracle_text
 
