@@ -25,7 +25,7 @@ from slicewise.strategy import LAYERWISE, STRATEGIES
 from slicewise.studio.benches import Bench, Kept
 from slicewise.studio.drawing import figure
 from slicewise.studio.editing import changed_view, layer_view, proof_view, sliced_view, stages_view, together
-from slicewise.studio.exporting import cluster_file, commands, plan_of
+from slicewise.studio.exporting import cluster_file, commands, plan_of, report_file
 from slicewise.studio.jobs import LONGEST_S, Job
 from slicewise.studio.lessons.tables import PARTS
 from slicewise.studio.letters import letters, slicing_of, slicings_of
@@ -90,6 +90,7 @@ class Wanted:
     key: Hashable
     job: Job
     shown: Callable[[Any], Any]
+    keep: bool = True  # for who asks for the same again
 
 
 class Answers:
@@ -241,6 +242,16 @@ class Answers:
         check_strategy(asked.strategy)
         setting = self._setting(asked.setting)
         return {"commands": commands(setting, asked.strategy, tuple(asked.fix), edited=asked.edited)}
+
+    def wanted_report(self, document: Any) -> Wanted:
+        """The report of a plan as it is now."""
+        asked = checked(SlicedQuestion, document, "request")
+        setting = self._setting(asked.setting)
+        with self._bench(setting) as bench:
+            slicings = _slicings(bench, asked)
+            plan = plan_of(bench, slicings, self._request(setting, asked.strategy, asked.fix), None)
+        key = ("report", setting.key, tuple(asked.slicings))
+        return Wanted(key=key, job=partial(report_file, plan), shown=lambda made: made, keep=False)
 
     def figure(self, document: Any) -> dict[str, Any]:
         """`form` names it."""

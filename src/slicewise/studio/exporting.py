@@ -1,6 +1,7 @@
 """What leaves the page: a plan's file, its cluster's file, and the commands that do the same in a terminal."""
 
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 from slicewise.cluster.writing import to_toml
@@ -8,6 +9,9 @@ from slicewise.cost.training import PLAIN
 from slicewise.planning.describing import describe
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
+from slicewise.report.documents import Given
+from slicewise.report.html import html_page
+from slicewise.report.reporting import sections_of
 from slicewise.strategy import LAYERWISE
 from slicewise.studio.benches import Bench
 from slicewise.studio.setting import Setting
@@ -21,6 +25,13 @@ def plan_of(bench: Bench, slicings: Any, request: Request, known: Plan | None) -
     if known is not None and dict(known.slicings) == dict(slicings):
         return known
     return describe(bench.model, slicings, request=request)
+
+
+def report_file(plan: Plan, progress: Callable[[str], None]) -> dict[str, str]:
+    """The page that `slicewise report plan.json` writes."""
+    sections = sections_of(Given(plans=[(PLAN_FILE, plan)]), progress)
+    text = html_page(sections[0].title, "Made by slicewise studio.", sections)
+    return {"name": "report.html", "kind": "text/html", "text": text}
 
 
 def cluster_file(setting: Setting) -> str:

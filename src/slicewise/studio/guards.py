@@ -9,6 +9,7 @@ body      bounded, by what it says and by what comes
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 Scope = MutableMapping[str, Any]
@@ -30,10 +31,6 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-
-
-class TooLarge(Exception):
-    """A body that goes on beyond its limit."""
 
 
 class Guard:
@@ -66,11 +63,7 @@ class Guard:
             await JSONResponse({"error": reason}, status_code=code)(scope, receive, guarded)
             return
         limit = self._largest_bytes if headers.get("content-type", "") == BYTES else LARGEST_JSON_BYTES
-        try:
-            await self._app(scope, _bounded(receive, limit), guarded)
-        except TooLarge:
-            answer = JSONResponse({"error": f"more than {limit:,} bytes; send less"}, status_code=413)
-            await answer(scope, receive, guarded)
+        await self._app(scope, _bounded(receive, limit), guarded)
 
     def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "").lower()
@@ -104,7 +97,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             taken += len(message.get("body", b""))
             if taken > limit:
-                raise TooLarge
+                raise HTTPException(413, f"more than {limit:,} bytes; send less")
         return message
 
     return receiving

@@ -25,7 +25,7 @@ _GRACE_S = 60.0  # for what comes before and after the search itself
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _PROCESSES = multiprocessing.get_context(_METHOD)
 if _METHOD == "forkserver":
-    _PROCESSES.set_forkserver_preload([__name__, "slicewise.planning"])
+    _PROCESSES.set_forkserver_preload([__name__, "slicewise.planning", "slicewise.studio.exporting"])
 
 Said = tuple[str, Any]  # "progress" and a text, "done" and what was made, or "error" and its words
 Job = Callable[[Callable[[str], None]], Any]  # makes something, and tells how far it is; can be sent to a process
@@ -56,8 +56,8 @@ class Jobs:
     def done(self, key: Hashable) -> Any:
         return self._done.get(key)
 
-    async def follow(self, key: Hashable, job: Job) -> AsyncGenerator[Said, None]:
-        """What a job says, up to its end. Who stops listening leaves it."""
+    async def follow(self, key: Hashable, job: Job, *, keep: bool = True) -> AsyncGenerator[Said, None]:
+        """What a job says, up to its end. Who stops listening leaves it. `keep`: what it made, for who asks again."""
         if key in self._done:
             self._done.move_to_end(key)
             yield "done", self._done[key]
@@ -68,7 +68,7 @@ class Jobs:
                 yield "error", f"{MOST_WAITING} others are waiting already; try again in a minute"
                 return
             work = self._running[key] = _UnderWay()
-            work.task = asyncio.create_task(self._run(key, work, job))
+            work.task = asyncio.create_task(self._run(key, work, job, keep))
         heard: asyncio.Queue[Said] = asyncio.Queue()
         work.listeners.append(heard)
         if work.said:
@@ -85,14 +85,14 @@ class Jobs:
                 work.task.cancel()
                 self._leave(key, work)  # who asks from now on begins anew
 
-    async def _run(self, key: Hashable, work: _UnderWay, job: Job) -> None:
+    async def _run(self, key: Hashable, work: _UnderWay, job: Job, keep: bool) -> None:
         try:
             if self._turn.locked():
                 work.tell(("progress", "waiting for its turn"))
             async with self._turn:
                 work.tell(("progress", "starting"))
                 last = await self._in_process(work, job)
-            if last[0] == "done":
+            if last[0] == "done" and keep:
                 self._done[key] = last[1]
                 while len(self._done) > MOST_KEPT:
                     self._done.popitem(last=False)

@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as Asked
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -44,17 +45,19 @@ class Studio:
             "export": partial(self.answers.export, self.jobs.done),
         }
         return Starlette(
+            exception_handlers={HTTPException: _refused},
             routes=[
                 Route("/", self._file, methods=["GET"]),
                 Route("/page/{name}", self._file, methods=["GET"]),
                 Route("/api/plan", self._streaming(self.answers.wanted_plan), methods=["POST"]),
                 Route("/api/lessons", self._streaming(self.answers.wanted_lessons), methods=["POST"]),
+                Route("/api/report", self._streaming(self.answers.wanted_report), methods=["POST"]),
                 Route("/api/upload", self._upload, methods=["POST"]),
                 *(
                     Route(f"/api/{name}", self._answering(question), methods=["POST"])
                     for name, question in questions.items()
                 ),
-            ]
+            ],
         )
 
     async def _file(self, asked: Asked) -> Response:
@@ -110,7 +113,7 @@ class Studio:
         return answered
 
     async def _events(self, wanted: Wanted) -> AsyncIterator[bytes]:
-        following = self.jobs.follow(wanted.key, wanted.job)
+        following = self.jobs.follow(wanted.key, wanted.job, keep=wanted.keep)
         try:
             async for kind, said in following:
                 if kind == "done":
@@ -120,6 +123,11 @@ class Studio:
             yield b"event: error\ndata: %s\n\n" % msgspec.json.encode(str(error))
         finally:
             await following.aclose()
+
+
+async def _refused(_: Asked, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code)
 
 
 def _parsed(body: bytes) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from slicewise.cost.training import ITEM_BYTES
+from slicewise.cost.training import PLAIN
 from slicewise.studio.lessons import searched
 from slicewise.studio.lessons.closed import closed_tables, network_facts
 from slicewise.studio.lessons.machine import BATCHES, DEVICE, DEVICES, GIGABYTES_PER_S, LATENCY_S, NETWORK
@@ -20,7 +20,7 @@ def closed_part(progress: Progress) -> dict[str, Any]:
         "batches": BATCHES,
         "rates": GIGABYTES_PER_S,
         "latency_s": LATENCY_S,
-        "item_bytes": ITEM_BYTES["fp32"],
+        "item_bytes": PLAIN.item_bytes,
         "facts": network_facts(),
         "tables": closed_tables(),
     }

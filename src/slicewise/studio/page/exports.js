@@ -1,6 +1,6 @@
 // What leaves the page: files, and commands to type.
 import { h, put, $, notice } from "./dom.js";
-import { ask, save } from "./api.js";
+import { ask, save, stream } from "./api.js";
 
 export function drawActions(studio) {
   const menu = h("div", { class: "menu", id: "export-menu", role: "group", "aria-label": "Export", hidden: true }, studio.exports.map(([form, label]) => h("button", { type: "button", "data-form": form, onclick: () => { menu.hidden = true; toggle.setAttribute("aria-expanded", "false"); studio.export(form); } }, label)));
@@ -11,7 +11,8 @@ export function drawActions(studio) {
 }
 
 export async function download(question) {
-  const file = await ask("export", question);
+  const { edited, ...asked } = question;
+  const file = question.form === "report" ? await stream("report", asked, (text) => notice(`The report: ${text}`)) : await ask("export", question);
   save(file.name, file.kind, file.text ?? JSON.stringify(file.document, null, 1));
   notice(`${file.name} is saved by your browser.`);
 }
