@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -65,8 +64,3 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 def _own(url: str, address: str) -> bool:
     return url.startswith((address, "blob:", "data:", "file:"))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from slicewise.graph.sources import load_graph
 from slicewise.planning import plan
 from slicewise.plans.plan import Plan
+from slicewise.studio.lessons.handout import page_of
 from slicewise.units import seconds
 
 SMALL = "?model=lenet5&cluster=p100-4x4&devices=4&batch=64"
@@ -19,6 +20,10 @@ SMALL = "?model=lenet5&cluster=p100-4x4&devices=4&batch=64"
 def _planned(page: Page, address: str, asked: str = SMALL) -> None:
     page.goto(f"{address}{asked}")
     page.wait_for_selector("#plan-step")
+
+
+def _told(plan: Plan) -> str:
+    return seconds(plan.predicted.iteration_s).replace("us", "µs")
 
 
 def _slide(page: Page, name: str, key: str = "ArrowRight") -> None:
@@ -32,7 +37,7 @@ def test_first_visit_to_a_plan(page: Page, address: str) -> None:
     page.wait_for_selector("#plan-step")
     expect(page.locator("#proof")).to_contain_text("proven")
     found = plan("alexnet", "p100-4x4", devices=16, batch=512)
-    assert page.inner_text("#plan-step") == seconds(found.predicted.iteration_s)
+    assert page.inner_text("#plan-step") == _told(found)
     assert "model=alexnet" not in page.url  # what nobody changed is not in the address yet
 
 
@@ -112,42 +117,49 @@ def test_a_search_can_be_cancelled_and_begun_again(page: Page, address: str) -> 
     _planned(page, address)
 
 
-def test_a_bad_file_is_refused_in_words_and_a_good_one_is_used(page: Page, address: str, folder: Path) -> None:
+def test_a_bad_file_is_refused_in_words_and_a_good_one_is_used(page: Page, address: str, tmp_path: Path) -> None:
     _planned(page, address)
-    (folder / "bad.json").write_text('{"layers": [}')
-    page.set_input_files("#file", folder / "bad.json")
+    (tmp_path / "bad.json").write_text('{"layers": [}')
+    page.set_input_files("#file", tmp_path / "bad.json")
     expect(page.locator("#upload-error")).to_contain_text("bad.json: not JSON")
-    (folder / "model.pt2").write_bytes(b"PK")
-    page.set_input_files("#file", folder / "model.pt2")
+    (tmp_path / "model.pt2").write_bytes(b"PK")
+    page.set_input_files("#file", tmp_path / "model.pt2")
     expect(page.locator("#upload-error")).to_contain_text("upload a graph")
-    load_graph("lenet5").save(folder / "mine.json")
-    page.set_input_files("#file", folder / "mine.json")
+    load_graph("lenet5").save(tmp_path / "mine.json")
+    page.set_input_files("#file", tmp_path / "mine.json")
     expect(page.locator("#network option:checked")).to_have_text("mine.json (uploaded)")
     page.wait_for_selector("#plan-step")
     filtered = plan("lenet5", "p100-4x4", devices=4, batch=64, strategy="filter")
-    filtered.save(folder / "plan.json")
-    page.set_input_files("#file", folder / "plan.json")
-    expect(page.locator("#plan-step")).to_have_text(seconds(filtered.predicted.iteration_s).replace("us", "µs"))
+    filtered.save(tmp_path / "plan.json")
+    page.set_input_files("#file", tmp_path / "plan.json")
+    expect(page.locator("#plan-step")).to_have_text(_told(filtered))
 
 
-def test_what_is_exported_is_what_is_shown(page: Page, address: str, folder: Path) -> None:
+def test_what_is_exported_is_what_is_shown(page: Page, address: str, tmp_path: Path) -> None:
     _planned(page, address)
     page.click("#export")
     with page.expect_download() as download:
         page.click("[data-form=plan]")
-    download.value.save_as(folder / "plan.json")
-    saved = Plan.load(folder / "plan.json")
-    assert page.inner_text("#plan-step") == seconds(saved.predicted.iteration_s).replace("us", "µs")
+    download.value.save_as(tmp_path / "plan.json")
+    saved = Plan.load(tmp_path / "plan.json")
+    assert page.inner_text("#plan-step") == _told(saved)
     assert saved.certificate["optimal"]
     page.click("#export")
     with page.expect_download() as download:
         page.click("[data-form=projection]")
-    download.value.save_as(folder / "oracle.json")
-    assert json.loads((folder / "oracle.json").read_text())["rows"]
+    download.value.save_as(tmp_path / "oracle.json")
+    assert json.loads((tmp_path / "oracle.json").read_text())["rows"]
+    page.click("#export")
+    with page.expect_download() as download:
+        page.click("[data-form=report]")
+    download.value.save_as(tmp_path / "report.html")
     page.click("#run-this")
     expect(page.locator("dialog code").first).to_contain_text("slicewise plan lenet5 --cluster p100-4x4 --devices 4")
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).not_to_be_visible()
+    page.context.set_offline(True)
+    page.goto((tmp_path / "report.html").as_uri())
+    expect(page.locator("svg").first).to_be_visible()
 
 
 def test_learn_to_the_end(page: Page, address: str) -> None:
@@ -171,6 +183,28 @@ def _answer(page: Page) -> None:
         if page.locator(".verdict .tag.good").count():
             return
     pytest.fail(f"no answer is right: {page.inner_text('.question')}")
+
+
+def test_the_handout_is_learned_from_disk_offline(page: Page, address: str, tmp_path: Path) -> None:
+    """The tables come from the studio, which has them already; `report --learn` makes the same."""
+    page.goto(f"{address}#learn/8")
+    page.wait_for_selector("#stage svg")
+    tables = page.evaluate(
+        """async () => {
+            const { stream } = await import("/page/api.js");
+            const part = (name) => stream("lessons", { part: name }, () => {});
+            return { closed: await part("closed"), searched: await part("searched") };
+        }"""
+    )
+    (tmp_path / "learn.html").write_text(page_of(tables))
+    page.context.set_offline(True)
+    page.goto((tmp_path / "learn.html").as_uri())
+    page.wait_for_selector("#stage svg")
+    page.click("#next")
+    expect(page.locator("#step-title")).to_have_text("Forward")
+    page.goto(f"{(tmp_path / 'learn.html').as_uri()}#learn/8.4")
+    page.wait_for_selector(".question")
+    _answer(page)
 
 
 def test_the_terms_of_every_formula_add_up_to_the_packages_own_step(page: Page, address: str) -> None:

@@ -12,9 +12,12 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SlicewiseError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 MOST_AT_ONCE = 2
 MOST_WAITING = 64
@@ -22,10 +25,12 @@ MOST_KEPT = 16
 LONGEST_S = 120.0  # of a search; then the best plan so far, with its proven gap
 _GRACE_S = 60.0  # for what comes before and after the search itself
 
-_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-_PROCESSES = multiprocessing.get_context(_METHOD)
-if _METHOD == "forkserver":
+_PROCESSES: "ForkServerContext | SpawnContext"
+if "forkserver" in multiprocessing.get_all_start_methods():
+    _PROCESSES = multiprocessing.get_context("forkserver")
     _PROCESSES.set_forkserver_preload([__name__, "slicewise.planning", "slicewise.studio.exporting"])
+else:
+    _PROCESSES = multiprocessing.get_context("spawn")
 
 Said = tuple[str, Any]  # "progress" and a text, "done" and what was made, or "error" and its words
 Job = Callable[[Callable[[str], None]], Any]  # makes something, and tells how far it is; can be sent to a process
