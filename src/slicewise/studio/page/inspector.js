@@ -69,5 +69,5 @@ function alternatives(studio, found, now) {
   redraw();
   const rank = found.alternatives.indexOf(now) + 1;
   return h("section", {}, h("h4", {}, `All ${found.alternatives.length} slicings, with the whole step under each`),
-    h("p", { class: "small quiet" }, found.alternatives.length === 1 ? "Only this one is legal: what devices feed and get follows from the batch." : `It is now sliced ${rank === 1 ? "in the fastest way" : `in the ${rank}. fastest way`}, all other layers as they are. Choose one to try it.`), filters, list, more);
+    h("p", { class: "small quiet" }, found.alternatives.length === 1 ? "Only this one is legal: what devices feed and get follows from the batch." : `With all other layers as they are, it is ${rank === 1 ? "sliced in the fastest way" : `number ${rank} by speed`}. Choose another to try it.`), filters, list, more);
 }

@@ -67,7 +67,7 @@ class Learn {
       h("article", { class: "lesson card", "aria-labelledby": "lesson-title" },
         h("p", { class: "quiet small" }, `Lesson ${this.number + 1} of ${LESSONS.length}`), h("h1", { id: "lesson-title", tabindex: "-1" }, lesson.title), h("p", { class: "lead" }, lesson.lead),
         h("div", { class: "lesson-body" },
-          h("div", {}, this.#steps(), h("div", { class: "stage", id: "stage" })),
+          h("div", {}, this.#steps(), h("div", { class: "stage", id: "stage", tabindex: "0", role: "group", "aria-label": "Drawing" })),
           h("div", { class: "side" }, this.#sliders(), h("div", { id: "formula", "aria-live": "polite" }))),
         this.#walk())));
     this.update();
@@ -120,7 +120,7 @@ class Learn {
     const known = {
       devices: ["Devices p", tables.devices, count], batch: ["Batch B", tables.batches, count], rate: ["Links β", tables.rates, (value) => `${value} GB/s`],
       segments: ["Segments S", Object.keys(tables.tables.pipeline[values.rate]?.[values.batch]?.[values.devices]?.segments ?? { 1: 0 }).map(Number), count],
-      split: ["Groups p1 x p2", Object.keys(tables.tables["data+filter"][values.rate]?.[values.batch]?.[values.devices]?.splits ?? {}), String],
+      split: ["p1 x p2", Object.keys(tables.tables["data+filter"][values.rate]?.[values.batch]?.[values.devices]?.splits ?? {}), String],
       "searched-devices": ["Devices p", tables.searched?.devices ?? [], count], "searched-batch": ["Batch B", tables.searched?.batches ?? [], count],
     };
     const least = lesson.controls.includes("segments") ? 2 : lesson.controls.includes("split") ? 4 : 1;

@@ -89,7 +89,7 @@ function flight({ from, to, of, label }, at, number) {
   const path = `M${start.x} ${start.y}L${end.x} ${end.y}`;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const angle = (Math.atan2(end.y - start.y, end.x - start.x) * 180) / Math.PI;
-  const words = level ? { x: (start.x + end.x) / 2, y: start.y - 14 } : { x: start.x + 14, y: (start.y + end.y) / 2 + 4, style: { "text-anchor": "start" } };
+  const words = level ? { x: (start.x + end.x) / 2, y: start.y - 14 } : { x: start.x + 28, y: (start.y + end.y) / 2 + 4, style: { "text-anchor": "start" } };
   return s("g", { class: "flight", style: { color: COLOURS[of] } },
     s("path", { d: path, class: "wire" }), s("path", { d: "M-9 -5L0 0L-9 5Z", transform: `translate(${end.x} ${end.y}) rotate(${angle})`, class: "tip" }),
     label ? s("text", { ...words, class: "parcel-name" }, label) : null,
@@ -103,7 +103,7 @@ export const neighbours = (many, of, label) => Array.from({ length: Math.max(0, 
 export function drawSchedule(stages, segments, step) {
   const width = 700, left = 76, row = 34, columns = 2 * (stages + segments - 1);
   const unit = (width - left - 8) / columns;
-  const drawing = s("svg", { viewBox: `0 0 ${width} ${stages * row + 46}`, class: "scene", role: "img", "aria-label": `${stages} stages and ${segments} segments: of ${columns} time slots each stage works in ${2 * segments}, and waits in ${columns - 2 * segments}.` });
+  const drawing = s("svg", { viewBox: `0 0 ${width} ${stages * row + 46}`, class: "scene long-scene", role: "img", "aria-label": `${stages} stages and ${segments} segments: of ${columns} time slots each stage works in ${2 * segments}, and waits in ${columns - 2 * segments}.` });
   const upto = step === 0 ? 0 : step === 1 ? stages + segments - 1 : columns;
   for (let stage = 0; stage < stages; stage += 1) {
     const y = 8 + stage * row;
@@ -124,7 +124,7 @@ export function drawSchedule(stages, segments, step) {
 // Layers in a row, each coloured by how it is sliced.
 export function drawLayers(layers, told, seconds) {
   const unit = 88, width = layers.length * unit + 12, most = Math.max(...layers.map((layer) => layer.seconds));
-  const drawing = s("svg", { viewBox: `0 0 ${width} 214`, class: "scene", role: "img", "aria-label": layers.map((layer) => `${layer.name} ${told(layer)}`).join(", ") });
+  const drawing = s("svg", { viewBox: `0 0 ${width} 214`, class: "scene long-scene", role: "img", "aria-label": layers.map((layer) => `${layer.name} ${told(layer)}`).join(", ") });
   layers.forEach((layer, number) => {
     const x = 8 + number * unit, tall = Math.max(3, (96 * layer.seconds) / most);
     const parts = told(layer).split(" ");

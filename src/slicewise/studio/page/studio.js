@@ -97,7 +97,7 @@ class Studio {
     put($("summary"),
       h("div", { class: "card" }, h("div", { class: "quiet small" }, "Best single strategy, by closed form"), best ? [h("div", { class: "figure-number", id: "best-step" }, seconds(best.iteration_s)), h("div", {}, h("b", {}, best.strategy), h("span", { class: "quiet" }, `, ${count(best.samples_per_s)} samples/s`))] : h("div", { class: "figure-number" }, "none fits")),
       h("div", { class: "card" }, h("div", { class: "quiet small" }, "Best plan, searched layer by layer"), searched
-        ? [h("div", { class: "figure-number", id: "searched-step" }, seconds(this.view.predicted.iteration_s)), h("div", { class: "quiet" }, this.description.edits.length ? "changed by hand" : this.view.certificate?.optimal ? "proven optimal by the sum of terms; simulated with overlap" : "simulated with overlap")]
+        ? [h("div", { class: "figure-number", id: "searched-step" }, seconds(this.view.predicted.iteration_s)), h("div", { class: "quiet" }, this.description.edits.length ? "changed by hand" : this.view.certificate?.optimal ? "the search is proven; the step is simulated with overlap" : "simulated with overlap")]
         : [h("div", { class: "figure-number quiet" }, "…"), h("div", { class: "quiet" }, this.searching ? [h("span", { class: "spin" }), "searching"] : "not searched yet")]));
   }
 
