@@ -17,10 +17,13 @@ from starlette.routing import Route
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.studio.answers import Answers, Wanted
 from slicewise.studio.jobs import Jobs
+from slicewise.studio.remembering import Remembered
 
 PAGE = resources.files("slicewise.studio").joinpath("page")
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 THREADS = 4
+LASTING = ("project", "scaling", "layer", "change", "price", "figure", "compare")  # the same question, the same answer
+LARGEST_MEMORY_BYTES = 32 * 2**20  # of answers that are remembered
 
 
 class Studio:
@@ -30,6 +33,8 @@ class Studio:
         self.answers = answers
         self.jobs = Jobs()
         self._threads = anyio.CapacityLimiter(THREADS)
+        self._known = Remembered(LARGEST_MEMORY_BYTES)
+        self._files = {item.name: item.read_bytes() for item in PAGE.iterdir() if item.is_file()}
 
     def app(self) -> Starlette:
         questions: dict[str, Callable[[Any], Any]] = {
@@ -54,7 +59,7 @@ class Studio:
                 Route("/api/report", self._streaming(self.answers.wanted_report), methods=["POST"]),
                 Route("/api/upload", self._upload, methods=["POST"]),
                 *(
-                    Route(f"/api/{name}", self._answering(question), methods=["POST"])
+                    Route(f"/api/{name}", self._answering(name, question), methods=["POST"])
                     for name, question in questions.items()
                 ),
             ],
@@ -63,27 +68,29 @@ class Studio:
     async def _file(self, asked: Asked) -> Response:
         """A file of the page; names are looked up among those that are there."""
         name = asked.path_params.get("name", "index.html")
-        files = {item.name: item for item in PAGE.iterdir() if item.is_file()}
-        if name not in files:
+        if name not in self._files:
             return _json({"error": f"no such file: {name}"}, 404)
         kind = KINDS.get(name[name.rfind(".") :], "application/octet-stream")
-        return Response(
-            await anyio.to_thread.run_sync(files[name].read_bytes),
-            media_type=kind,
-            headers={"cache-control": "no-cache"},
-        )
+        return Response(self._files[name], media_type=kind, headers={"cache-control": "no-cache"})
 
-    def _answering(self, question: Callable[[Any], Any]) -> Callable[[Asked], Awaitable[Response]]:
+    def _answering(self, name: str, question: Callable[[Any], Any]) -> Callable[[Asked], Awaitable[Response]]:
         async def answered(asked: Asked) -> Response:
-            return await self._guarded(lambda document: _json(question(document)), asked)
+            body = await asked.body()
+            known = self._known.get((name, body))
+            if known is not None:
+                return _encoded(known)
+            made = await self._guarded(question, body)
+            if made.status_code == 200 and name in LASTING:
+                self._known.add((name, body), bytes(made.body))
+            return made
 
         return answered
 
-    async def _guarded(self, answer: Callable[[Any], Response], asked: Asked) -> Response:
+    async def _guarded(self, question: Callable[[Any], Any], body: bytes) -> Response:
         """In a thread; whatever is wrong with the request comes back as one line."""
         try:
-            document = _parsed(await asked.body())
-            return await anyio.to_thread.run_sync(answer, document, limiter=self._threads)
+            document = _parsed(body)
+            return await anyio.to_thread.run_sync(lambda: _json(question(document)), limiter=self._threads)
         except SlicewiseError as error:
             return _json({"error": str(error)}, 400)
         except (MemoryError, RecursionError) as error:
@@ -139,9 +146,9 @@ def _parsed(body: bytes) -> Any:
 
 def _json(document: Any, code: int = 200) -> Response:
     """NaN and infinity are null."""
-    return Response(
-        msgspec.json.encode(document),
-        status_code=code,
-        media_type="application/json",
-        headers={"cache-control": "no-store"},
-    )
+    return _encoded(msgspec.json.encode(document), code)
+
+
+def _encoded(text: bytes, code: int = 200) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(text, status_code=code, media_type="application/json", headers=headers)

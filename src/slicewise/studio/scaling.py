@@ -25,17 +25,22 @@ class Scaling:
         return {
             "rows": [row.to_dict() for row in table],
             "memory_limit_bytes": table.oracle.memory_limit_bytes,
-            "verdict": verdict(table),
         }
 
     def over_counts(self, setting: Setting, *, weak: bool) -> dict[str, Any]:
-        """The rows at every count: with the same batch, or (`weak`) the same samples per device."""
+        """The rows at every count: with the same batch, or (`weak`) the same samples per device. And, which takes as
+        long, why the best strategy at the chosen count is the best."""
         table = self.table(setting, self.counts(setting, weak=weak), weak=weak)
         rows = [row.to_dict() for row in table]
         title = f"Time per step of {setting.graph.name}, " + (
             f"{setting.batch / setting.devices:g} samples per device" if weak else f"batch {setting.batch:,}"
         )
-        return {"scaling": "weak" if weak else "strong", "rows": rows, "svg": scaling_figure(_drawn(rows), title=title)}
+        return {
+            "scaling": "weak" if weak else "strong",
+            "rows": rows,
+            "svg": scaling_figure(_drawn(rows), title=title),
+            "verdict": verdict(self.table(setting, [setting.devices], weak=False)),
+        }
 
     def counts(self, setting: Setting, *, weak: bool) -> list[int]:
         counts = sorted({*device_counts(setting.cluster), setting.devices})

@@ -10,6 +10,7 @@ export function drawStrategies(setting, found, open) {
   const sorted = known.map((row) => row.iteration_s).sort((a, b) => a - b);
   const most = Math.min(longest, 8 * (sorted[0] ?? 1));
   const used = Object.keys(GROUPS).filter((name) => known.some((row) => groupsOf(row)[name] > 0));
+  $("strategy-why").textContent = "";
   $("strategies-title").textContent = `Strategies on ${count(setting.devices)} devices`;
   put($("strategy-bars"),
     legend(used, GROUPS),
@@ -32,6 +33,7 @@ function line(row, most, open) {
 
 export function drawScaling(found) {
   put($("strategy-curves"), picture(found.svg));
+  put($("strategy-why"), found.verdict);
 }
 
 // Two ways to look at the strategies: bars at the chosen count, curves over all counts.
