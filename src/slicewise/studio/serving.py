@@ -28,7 +28,13 @@ def application(hosts: tuple[str, ...], port: int, files: tuple[Path, ...] = ())
 
 def serve(host: str, port: int, files: tuple[Path, ...], *, show: bool, told: Callable[[str], None]) -> None:
     """Until Control-C. Port 0 is any that is free."""
-    listening = _bound(host, port)
+    with _bound(host, port) as listening:
+        _serve(listening, host, files, show=show, told=told)
+
+
+def _serve(
+    listening: socket.socket, host: str, files: tuple[Path, ...], *, show: bool, told: Callable[[str], None]
+) -> None:
     actual = listening.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
     hosts = LOOPBACK if host in ("127.0.0.1", "::1", "localhost") else (named, socket.gethostname())
