@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="*",
         metavar="FILE",
-        help="plans, the --json of oracle, plan --pareto, run or diagnose, traces",
+        help="plans, the --json of oracle, plan --pareto, run or diagnose, traces, measured runs (.csv)",
     )
     parser.add_argument(
         "--learn", action="store_true", help="eight lessons instead, as one page for a class; takes no files"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from slicewise.figures.colours import DIM_WORDS, GREY, darker, dim_colour, ink, paler
 from slicewise.figures.cutting import Cut
@@ -67,8 +68,10 @@ def draw_block(
     if cut.borrowed and groups:
         _draw_borrowed(drawing, cut, axes, x, y + away, inner_width, inner_height, (across, down), gap, colour)
     if cut.summands > 1:
-        size = 13 if labels else 9
-        drawing.text(x + width - 1, y + height - 1, "Σ", size=size, class_="t b", anchor="end")
+        size = 13.0 if labels else 9.0
+        left, top = x + width - size - 3, y + height - size - 3
+        drawing.rect(left, top, size + 4, size + 4, class_="n", rx=3, title=f"partial sums on {cut.summands} devices")
+        drawing.text(left + size / 2 + 2, top + size + 0.5, "Σ", size=size, class_="t b", anchor="middle")
 
 
 _Piece = tuple[float, float, float, float, float]  # left, top, width, height, depth
@@ -95,7 +98,7 @@ def _piece(
 def _draw_piece(drawing: Drawing, cut: Cut, place: dict[str, int], piece: _Piece, colour: str, *, labels: bool) -> None:
     x, y, width, height, depth = piece
     key = tuple(place.get(letter, 0) for letter in cut.letters)
-    box, ranks = cut.held.get(key, ((), ()))
+    box, ranks = cut.held[key]
     fill = colour if 0 in ranks else paler(colour, 0.62)
     drawing.open(title=_told(cut, box, ranks))
     drawing.rect(x, y, width, height, fill=fill)
@@ -104,8 +107,8 @@ def _draw_piece(drawing: Drawing, cut: Cut, place: dict[str, int], piece: _Piece
         side = [(x + width, y), (x + width + depth, y - depth), (x + width + depth, y + height - depth)]
         drawing.path(top, closed=True, fill=paler(fill, 0.3))
         drawing.path([*side, (x + width, y + height)], closed=True, fill=darker(fill, 0.2))
-    words = ranks_told(ranks)
-    if labels and text_width(words, 10) < width - 2 and height > 12 and not place.get("", 0):
+    words = next((told for told in (ranks_told(ranks), f"{ranks[0]},…") if text_width(told, 10) < width - 2), "")
+    if labels and words and height > 12:
         drawing.text(x + width / 2, y + height / 2 + 3.5, words, size=10, class_=None, fill=ink(fill), anchor="middle")
     drawing.close()
 
@@ -117,7 +120,7 @@ def _draw_borrowed(
     """What device 0 reads of the parts to its right and below, striped in its colour."""
     across, down = counts
     own_width, own_height = (width - gap * (across - 1)) / across, (height - gap * (down - 1)) / down
-    band = {"fill": colour, "fill_opacity": 0.55, "stroke": darker(colour, 0.3), "stroke_width": 0.8}
+    band: dict[str, Any] = {"fill": colour, "fill_opacity": 0.55, "stroke": darker(colour, 0.3), "stroke_width": 0.8}
     right = max(2.0, own_width * 0.16) if axes.across in cut.borrowed and across > 1 else 0.0
     below = max(2.0, own_height * 0.16) if axes.down in cut.borrowed and down > 1 else 0.0
     told = ", ".join(f"{count} along {DIM_WORDS[Dim(letter)]}" for letter, count in cut.borrowed.items())

@@ -80,10 +80,13 @@ def stacked(
             start += value
 
 
-def mark(drawing: Drawing, kind: str, x: float, y: float, colour: str, title: str = "", size: float = 4.5) -> None:
-    """A point of a line, in a shape of its own: lines that cross stay apart without colour."""
+def mark(
+    drawing: Drawing, kind: str, x: float, y: float, colour: str | None, title: str = "", size: float = 4.5
+) -> None:
+    """A point of a line, in a shape of its own: lines that cross stay apart without colour. None: as words are."""
+    classes = "h" if colour else "t h"
     if kind == "circle":
-        drawing.add("circle", cx=x, cy=y, r=size, fill=colour, class_="h", stroke_width=1, title=title)
+        drawing.add("circle", cx=x, cy=y, r=size, fill=colour, class_=classes, stroke_width=1, title=title)
         return
     corners: Mapping[str, tuple[int, float]] = {"square": (4, pi / 4), "diamond": (4, 0), "triangle": (3, pi / 2)}
     if kind in corners:
@@ -95,4 +98,4 @@ def mark(drawing: Drawing, kind: str, x: float, y: float, colour: str, title: st
             (pi / 2 + pi * corner / count, size * (1.45 if corner % 2 == 0 else 0.6)) for corner in range(2 * count)
         ]
     outline = [(x + away * cos(angle), y - away * sin(angle)) for angle, away in points]
-    drawing.path(outline, closed=True, fill=colour, class_="h", stroke_width=1, title=title)
+    drawing.path(outline, closed=True, fill=colour, class_=classes, stroke_width=1, title=title)

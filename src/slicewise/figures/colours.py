@@ -37,7 +37,7 @@ HOLDERS = {
     "in work": SKY,
     "total": GREY,
 }
-_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#1f2328")
+_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#7b4fc9")
 _MARKS = ("square", "circle", "triangle", "square", "diamond", "cross", "triangle", "diamond", "circle", "star")
 _NAMES = (*STRATEGIES, LAYERWISE)
 

@@ -1,7 +1,7 @@
 """How one layer's tensors are cut: what it reads, its weight, what it writes."""
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.figures.blocks import draw_block
+from slicewise.figures.blocks import MOST, draw_block
 from slicewise.figures.chart import heading
 from slicewise.figures.colours import DIM_WORDS
 from slicewise.figures.cutting import Cut, cuts_of
@@ -45,7 +45,11 @@ def _captions(cut: Cut) -> list[str]:
     """What stands below a block, line by line."""
     shape = " x ".join(map(str, cut.shape)) or "a number"
     lines = [f"{cut.name}: {shape}"]
-    sliced = [f"{DIM_WORDS[Dim(letter)]} in {count}" for letter, count in cut.parts.items() if count > 1]
+    sliced = [
+        f"{DIM_WORDS[Dim(letter)]} in {count}" + (f" ({MOST} drawn)" if count > MOST else "")
+        for letter, count in cut.parts.items()
+        if count > 1
+    ]
     if sliced:
         lines.append(", ".join(sliced))
     if cut.borrowed:

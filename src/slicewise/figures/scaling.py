@@ -27,7 +27,7 @@ def scaling_figure(rows: Sequence[Row], measured: Iterable[Measured] = (), title
     counts = sorted({int(row["devices"]) for row in rows})
     heading(
         drawing, _PAD, 24, title or "Time per step, by strategy and number of devices",
-        "Hollow: does not fit in memory. Cross: not possible. Band: range of the prediction. Black: measured.",
+        "Hollow: does not fit in memory. Cross: not possible. Band: range of the prediction. Large diamond: measured.",
         WIDTH - 2 * _PAD,
     )  # fmt: skip
     values = [
@@ -53,7 +53,7 @@ def scaling_figure(rows: Sequence[Row], measured: Iterable[Measured] = (), title
         _draw_line(drawing, x, y, [row for row in known if row["strategy"] == name], name)
     for name, devices, value in points:
         told = f"measured, {name} on {devices}: {value:.6g} s"
-        mark(drawing, "diamond", x(devices), y(value), "#111111", told, 5)
+        mark(drawing, "diamond", x(devices), y(value), None, told, 5)
     _draw_names(drawing, x, y, known, drawn)
     bottom = y.start + 58
     bottom += _draw_impossible(drawing, rows, bottom)
@@ -149,10 +149,8 @@ def terms_figure(rows: Sequence[Row], measured: Iterable[Measured] = ()) -> str:
     for row in rows:
         if _seconds(row) is not None:
             panels.setdefault(str(row["strategy"]), []).append(row)
-    heading(
-        drawing, _PAD, 24, "Where each strategy's step goes",
-        "Each panel has its own scale. Pale: does not fit in memory. Black line: measured.", WIDTH - 2 * _PAD,
-    )  # fmt: skip
+    note = "Each panel has its own scale. Faded: does not fit in memory. Line across: measured, with the accuracy."
+    heading(drawing, _PAD, 24, "Where each strategy's step goes", note, WIDTH - 2 * _PAD)
     used = [Group.COMPUTE, *(group for group in MOVING_GROUPS if any(_part(row, group) for row in rows))]
     top = 54 + legend(drawing, _PAD, 54, WIDTH - 2 * _PAD, [(GROUPS[group], group.told) for group in used]) + 8
     columns = 3
@@ -180,7 +178,7 @@ def _draw_panel(
     most = max(
         [*(float(row["iteration_s"]) for row in rows), *(measured.get((name, row["devices"]), 0.0) for row in rows)]
     )
-    scale = Scale(low=0.0, high=most * 1.05, start=top + height, stop=top + 22)
+    scale = Scale(low=0.0, high=most * 1.12, start=top + height, stop=top + 22)
     drawing.text(left, top + 8, name, size=12, class_="t b")
     upright(drawing, scale, left + 48, left + width, seconds)
     slot = (width - 48) / len(rows)
@@ -196,6 +194,10 @@ def _draw_panel(
                 y -= tall
         if (name, row["devices"]) in measured:
             value = measured[name, row["devices"]]
+            accuracy = 1 - abs(row["iteration_s"] - value) / value
+            told = f"accuracy: 1 - |projected - measured| / measured = {accuracy:.1%}"
+            above = min(y, scale(value)) - 6
+            drawing.text(x + slot * 0.35, above, f"{accuracy:.0%}", size=10, anchor="middle", within=slot, title=told)
             drawing.line(x - 3, scale(value), x + slot * 0.7 + 3, scale(value), "k", stroke_width=2.5,
                          title=f"measured, {name} on {row['devices']}: {value:.6g} s")  # fmt: skip
         drawing.text(x + slot * 0.35, top + height + 14, f"{row['devices']:,}", size=10, class_="m", anchor="middle",

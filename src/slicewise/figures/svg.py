@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
 STYLE = """
 .sw{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",Arial,sans-serif}
@@ -60,19 +61,17 @@ class Drawing:
     def __init__(self) -> None:
         self.parts: list[str] = []
 
-    def add(self, tag: str, *, title: str = "", text: str | None = None, **attributes: object) -> None:
+    def add(self, tag: str, *, title: str = "", text: str | None = None, **attributes: Any) -> None:
         """One element; `class_` is `class`, and `stroke_width` is `stroke-width`. What is None or empty is left out."""
         self.parts.append(_element(tag, attributes, title, text))
 
-    def rect(
-        self, x: float, y: float, width: float, height: float, *, fill: str | None = None, **others: object
-    ) -> None:
+    def rect(self, x: float, y: float, width: float, height: float, *, fill: str | None = None, **others: Any) -> None:
         self.add("rect", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), fill=fill, **others)
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str = "g", **others: object) -> None:
+    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str = "g", **others: Any) -> None:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **others)
 
-    def path(self, points: Iterable[tuple[float, float]], *, closed: bool = False, **others: object) -> None:
+    def path(self, points: Iterable[tuple[float, float]], *, closed: bool = False, **others: Any) -> None:
         d = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points) + ("Z" if closed else "")
         self.add("path", d=d, **others)
 
@@ -87,7 +86,7 @@ class Drawing:
         anchor: str = "start",
         within: float | None = None,
         title: str = "",
-        **others: object,
+        **others: Any,
     ) -> None:
         """A line whose base is at `y`. `within`: the pixels it may take; the whole text is then in the tooltip."""
         bold = 1.1 if class_ and "b" in class_.split() else 1.0
@@ -106,7 +105,7 @@ class Drawing:
             **others,
         )
 
-    def open(self, tag: str = "g", title: str = "", **attributes: object) -> None:
+    def open(self, tag: str = "g", title: str = "", **attributes: Any) -> None:
         """A group, until `close` of the same tag."""
         self.parts.append(_element(tag, attributes, title, "").removesuffix(f"</{tag}>"))
 

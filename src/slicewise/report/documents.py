@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, to_builtins
 
 from slicewise.errors import RequestError
+from slicewise.fitting.runs import Run, read_runs
 from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_json, read_text
 from slicewise.formats.schema import Count, Excerpt, Name, NonNegative, Seconds
@@ -136,12 +137,18 @@ class Given:
     runs: list[tuple[str, RunFields]] = field(default_factory=list)
     diagnoses: list[tuple[str, DiagnosisFields]] = field(default_factory=list)
     traces: list[tuple[str, list[Event]]] = field(default_factory=list)  # one step of each
+    measured: list[Run] = field(default_factory=list)  # lines of CSV files
 
 
 def read_documents(paths: Sequence[Path]) -> Given:
     given = Given()
     for path in paths:
-        _read(path, given)
+        if path.suffix == ".csv":
+            given.measured.extend(read_runs(path))
+        else:
+            _read(path, given)
+    if given.measured and not given.oracles:
+        raise RequestError("measured runs stand beside projections; give the --json of oracle for the same network too")
     return given
 
 
@@ -169,7 +176,8 @@ def _read(path: Path, given: Given) -> None:
 
 def _unknown(path: Path) -> RequestError:
     return RequestError(
-        f"{path}: nothing to report; give a plan, the --json of oracle, plan --pareto, run or diagnose, or a trace"
+        f"{path}: nothing to report; give a plan, the --json of oracle, plan --pareto, run or diagnose, a trace, "
+        f"or measured runs (.csv)"
     )
 
 

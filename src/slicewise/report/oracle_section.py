@@ -3,15 +3,22 @@
 import re
 from collections.abc import Sequence
 
-from slicewise.figures.scaling import Measured, scaling_figure, terms_figure
-from slicewise.report.documents import OracleFields, plain
+import numpy as np
+
+from slicewise.figures.agreement import scatter_figure
+from slicewise.figures.scaling import scaling_figure, terms_figure
+from slicewise.fitting.runs import Run
+from slicewise.report.documents import OracleFields, RowFields, plain
 from slicewise.report.sections import Facts, Figure, Grid, Part, Section, Sentences
 from slicewise.strategies.showing import counted, hours
 from slicewise.units import amount, seconds
 
 
-def oracle_section(source: str, oracle: OracleFields, measured: Sequence[Measured] = ()) -> Section:
+def oracle_section(source: str, oracle: OracleFields, runs: Sequence[Run] = ()) -> Section:
+    """`runs`: what was measured; those of the same network, strategy, count and batch stand beside the projections."""
     rows = [plain(row) for row in oracle.rows]
+    points = _points(oracle, runs)
+    measured = [(row.strategy, row.devices, run.iteration_s) for row, run in points]
     best = [row for row in oracle.rows if row.best and row.iteration_s]
     parts: list[Part] = [
         Facts(
@@ -28,12 +35,33 @@ def oracle_section(source: str, oracle: OracleFields, measured: Sequence[Measure
             name="scaling", svg=scaling_figure(rows, measured), caption="Hover over a point to see its exact values."
         ),
         Figure(name="terms", svg=terms_figure(rows, measured)),
+        *_agreement(oracle, runs, points),
         _table(oracle),
     ]
     if oracle.closed_forms:
         parts.append(_forms(oracle))
     return Section(title=f"{oracle.model} on {oracle.cluster}: which strategy, on how many devices", parts=parts,
                    source=source)  # fmt: skip
+
+
+def _points(oracle: OracleFields, runs: Sequence[Run]) -> list[tuple[RowFields, Run]]:
+    asked = {(row.strategy, row.devices, row.batch): row for row in oracle.rows if row.iteration_s}
+    mine = [run for run in runs if run.model == oracle.model]
+    keys = [((run.strategy, run.devices, run.batch), run) for run in mine]
+    return [(asked[key], run) for key, run in keys if key in asked]
+
+
+def _agreement(oracle: OracleFields, runs: Sequence[Run], points: Sequence[tuple[RowFields, Run]]) -> list[Part]:
+    """How close projections come; accuracy is 1 - |projected - measured| / measured."""
+    if not points:
+        told = f"None of the {len(runs)} measured runs is of {oracle.model} at one of these counts and batches."
+        return [Sentences(lines=[told])] if runs else []
+    steps = [
+        (f"{row.strategy} on {counted(row.devices)}", row.iteration_s or 0.0, run.iteration_s) for row, run in points
+    ]
+    close = [1 - abs(projected - measured) / measured for _, projected, measured in steps]
+    told = f"{len(points)} of {len(runs)} measured runs are of these settings; mean accuracy {np.mean(close):.1%}."
+    return [Figure(name="scatter", svg=scatter_figure(steps), caption=told)]
 
 
 def _table(oracle: OracleFields) -> Grid:

@@ -100,7 +100,7 @@ def _sliced(plan: Plan, graph: LayerGraph, model: CostModel, limit_bytes: float)
 _NETWORK = (
     "Each box: the dims its mesh axes slice, its name, and how what it reads, its weight and what it writes are cut."
 )
-_CUT = "Numbers are devices. Strong: what device 0 holds. At most four parts of a dim are drawn."
+_CUT = "Numbers are devices. Strong: what device 0 holds."
 
 
 def notes(explanation: Explanation) -> dict[str, str]:

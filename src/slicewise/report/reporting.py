@@ -52,7 +52,7 @@ def sections_of(given: Given, progress: Callable[[str], None] = lambda _: None) 
         sections.append(plan_section(name, plan, events if plan is alone else ()))
     if len(given.plans) > 1:
         sections.insert(0, _plans_section(given.plans))
-    sections += [oracle_section(name, oracle) for name, oracle in given.oracles]
+    sections += [oracle_section(name, oracle, given.measured) for name, oracle in given.oracles]
     sections += [run_section(name, run) for name, run in given.runs]
     sections += [diagnosis_section(name, found) for name, found in given.diagnoses]
     if together := agreement_section(given.runs):

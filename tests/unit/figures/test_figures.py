@@ -1,6 +1,7 @@
 """Every figure is well-formed, says what it shows, has exact values in its tooltips, and no labels that touch."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -121,13 +122,11 @@ def test_names_cannot_become_markup(plans: dict[str, Plan]) -> None:
     layers = tuple(
         replace(layer, name=renamed(layer.name), inputs=tuple(map(renamed, layer.inputs))) for layer in graph
     )
-    changed = replace(
-        made,
-        model=evil,
-        graph=replace(graph, name=evil, layers=layers),
-        **{field: {renamed(key): value for key, value in getattr(made, field).items()}
-           for field in ("slicings", "kinds", "costs")},
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        field: {renamed(key): value for key, value in getattr(made, field).items()}
+        for field in ("slicings", "kinds", "costs")
+    }
+    changed = replace(made, model=evil, graph=replace(graph, name=evil, layers=layers), **fields)
     for drawn in (plan_figure(changed), network_figure(changed), layer_costs_figure(changed)):
         assert "<script" not in drawn
         assert not list(parsed(drawn).iter("{http://www.w3.org/2000/svg}script"))
