@@ -54,8 +54,11 @@ class Scaling:
         def made() -> ProjectionTable:
             setting.machine  # noqa: B018 (refuses counts that do not fill whole nodes)
             with self._oracles.lent(setting.machine_key, lambda: _oracle(setting)) as oracle:
-                batch = {"batch": None, "batch_per_device": size} if weak else {"batch": int(size)}
-                return table_of(replace(oracle, **batch), tuple(STRATEGIES), counts)  # type: ignore[arg-type]
+                if weak:
+                    asked = replace(oracle, batch=None, batch_per_device=size)
+                else:
+                    asked = replace(oracle, batch=int(size), batch_per_device=None)
+                return table_of(asked, tuple(STRATEGIES), counts)
 
         with self._tables.lent((setting.machine_key, size, weak, tuple(counts)), made) as table:
             return table

@@ -37,13 +37,14 @@ def _serve(
 ) -> None:
     actual = listening.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
-    hosts = LOOPBACK if host in ("127.0.0.1", "::1", "localhost") else (named, socket.gethostname())
-    if host in ("0.0.0.0", "::"):
-        hosts = (*LOOPBACK, socket.gethostname(), *_addresses())
+    own, everywhere = host in ("127.0.0.1", "::1", "localhost"), host in ("0.0.0.0", "::")
+    hosts = [*(LOOPBACK if own or everywhere else (named,))]
+    if not own:
+        hosts += [socket.gethostname(), *_addresses()]
     app = application(tuple(dict.fromkeys(hosts)), actual, files)
-    address = f"http://{named if host not in ('0.0.0.0', '::') else '127.0.0.1'}:{actual}/"
+    address = f"http://{'127.0.0.1' if everywhere else named}:{actual}/"
     told(f"slicewise studio: {address}  (Control-C ends it)")
-    if host not in ("127.0.0.1", "::1", "localhost"):
+    if not own:
         told("slicewise studio: others on your network can reach this page, and make this machine work")
     settings = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",

@@ -48,7 +48,7 @@ function proof(view, { strategy, fix, edits }) {
   const plain = (certificate.returned ?? "the additive optimum") === "the additive optimum";
   const speed = best ? best[1].iteration_s / view.predicted.iteration_s : null;
   return h("div", { class: "proof" },
-    h("div", { class: "row" }, certificate.optimal ? h("span", { class: "tag good", id: "proof" }, plain ? "proven: the cheapest sum of terms" : "search proven; with overlap, this variant of it is faster") : h("span", { class: "tag warn", id: "proof" }, `within ${percent(certificate.gap)} of the cheapest`),
+    h("div", { class: "row" }, certificate.optimal ? h("span", { class: "tag good", id: "proof" }, plain ? "proven: cheapest sum of terms" : "search proven, improved with overlap") : h("span", { class: "tag warn", id: "proof" }, `within ${percent(certificate.gap)} of the cheapest`),
       speed ? h("span", { class: "tag" }, speed > 1.005 ? `${speed.toFixed(2)} times as fast as ${best[0]}` : `as fast as ${best[0]}`) : null),
     h("details", {}, h("summary", { class: "small" }, "What is proven"), h("ul", {},
       h("li", {}, `Space: ${certificate.space}.`),
