@@ -123,14 +123,25 @@ function block(group, open, context) {
     if (runs.at(-1)?.letter === letter) runs.at(-1).count += 1; else runs.push({ letter, count: 1 });
   }
   const chosen = group.layers.some((layer) => layer.name === studio.selected);
-  return h("details", { open: open || chosen || studio.opened.has(label), ontoggle: (event) => { if (event.target.open) studio.opened.add(label); else studio.opened.delete(label); } },
-    h("summary", {}, h("span", { class: "name", title: label }, label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
-      h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.count * 1.6 > 1 ? (run.letter === "whole" ? "" : run.letter) : ""))),
-      h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
-    group.layers.map((layer) => h("button", { type: "button", class: `layer${context.edited.has(layer.name) ? " edited" : ""}`, "aria-pressed": String(layer.name === studio.selected), "data-layer-name": layer.name, onclick: () => studio.select(layer.name) },
-      h("span", { class: "name", title: `${layer.name} (${layer.kind})` }, shortened(layer.name, group.key), h("span", { class: "count" }, ` ${layer.kind}`)), chips(view.slicings[layer.number], view.axes),
-      h("span", { class: "own-bar", "aria-hidden": "true" }, h("span", { class: "bar", style: { width: `${Math.max(1, (100 * total(layer)) / context.most)}%` } }, Object.entries(layer.terms).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total(layer)}%`, background: `var(--${name})` } })))),
-      h("span", { class: "right num small" }, seconds(total(layer))))));
+  const shown = open || chosen || studio.opened.has(label);
+  const place = h("details", { open: shown, ontoggle: () => {
+    if (place.open) studio.opened.add(label); else studio.opened.delete(label);
+    if (place.open && place.children.length === 1) place.append(...group.layers.map((layer) => line(layer, group, context)));
+  } },
+  h("summary", {}, h("span", { class: "name", title: label }, label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
+    h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.letter === "whole" ? "" : run.letter))),
+    h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
+  shown ? group.layers.map((layer) => line(layer, group, context)) : null);
+  return place;
+}
+
+// Drawn when its block is opened: a network has hundreds.
+function line(layer, group, { studio, edited, most }) {
+  const { view } = studio;
+  return h("button", { type: "button", class: `layer${edited.has(layer.name) ? " edited" : ""}`, "aria-pressed": String(layer.name === studio.selected), "data-layer-name": layer.name, onclick: () => studio.select(layer.name) },
+    h("span", { class: "name", title: `${layer.name} (${layer.kind})` }, shortened(layer.name, group.key), h("span", { class: "count" }, ` ${layer.kind}`)), chips(view.slicings[layer.number], view.axes),
+    h("span", { class: "own-bar", "aria-hidden": "true" }, h("span", { class: "bar", style: { width: `${Math.max(1, (100 * total(layer)) / most)}%` } }, Object.entries(layer.terms).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total(layer)}%`, background: `var(--${name})` } })))),
+    h("span", { class: "right num small" }, seconds(total(layer))));
 }
 
 const shortened = (name, key) => (key && name.startsWith(`${key}.`) ? name.slice(key.length + 1) : name);
