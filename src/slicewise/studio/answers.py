@@ -305,4 +305,4 @@ def _slicings(bench: Bench, asked: SlicedQuestion, changed: dict[str, Slicing] |
     for name, slicing in (changed or {}).items():
         for tied in together(bench.model, name):
             texts[bench.model.graph.index[tied]] = letters(slicing)
-    return slicings_of(texts, bench.model.graph, bench.model.cluster.mesh)
+    return slicings_of(texts, bench.model.graph, bench.model.cluster.mesh, bench.legal)

@@ -53,6 +53,7 @@ class Bench:
         self.model: CostModel = model_for(setting.graph.with_batch(setting.batch), setting.machine, setting.training)
         self._many = ManyPlans(self.model)
         self._asked = 0
+        self.legal: set[tuple[str, str]] = set()  # layers, and slicings of theirs that were checked
 
     @property
     def many(self) -> ManyPlans:

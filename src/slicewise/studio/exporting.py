@@ -12,7 +12,7 @@ from slicewise.plans.request import Request
 from slicewise.report.documents import Given
 from slicewise.report.html import html_page
 from slicewise.report.reporting import sections_of
-from slicewise.strategy import LAYERWISE
+from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.studio.benches import Bench
 from slicewise.studio.setting import Setting
 
@@ -59,7 +59,9 @@ def commands(setting: Setting, strategy: str, fix: tuple[str, ...], *, edited: b
         searched = [] if strategy == LAYERWISE else ["--strategy", strategy]
         fixed = [word for pin in fix for word in ("--fix", pin)]
         rows.append(_row("Make this plan.", "plan", named, *options, *searched, *fixed, "-o", PLAN_FILE))
-    rows.append(_row("Say why each layer is sliced so.", "explain", PLAN_FILE))
+    staged = strategy != LAYERWISE and STRATEGIES[strategy].form is Form.STAGES
+    if not staged:
+        rows.append(_row("Say why each layer is sliced so.", "explain", PLAN_FILE))
     local = min(setting.devices, setting.machine.tiers[-1].size)
     nodes = max(1, setting.devices // local)
     where = f" on each of {nodes} machines" if nodes > 1 else ""
@@ -73,7 +75,11 @@ def commands(setting: Setting, strategy: str, fix: tuple[str, ...], *, edited: b
     rows.append(
         {
             "told": "Or in your training script, where DistributedDataParallel(model) stood.",
-            "command": f'net = slicewise.parallelize(model, "{PLAN_FILE}")',
+            "command": (
+                f'step = slicewise.pipeline(model, "{PLAN_FILE}", loss=loss)'
+                if staged
+                else f'net = slicewise.parallelize(model, "{PLAN_FILE}")'
+            ),
         }
     )
     return rows

@@ -12,6 +12,7 @@ import { described, recalled, remember, LAYERWISE } from "./state.js";
 import { seconds, count } from "./units.js";
 
 const PLAN_DELAY = 500; // ms after the last move of a slider
+const SETTLED = 600; // ms after a change, until every other slicing is priced anew
 const MOST_PAST = 50;
 
 class Studio {
@@ -197,7 +198,7 @@ class Studio {
       performance.measure("resliced", "sliced");
       this.summarise();
       if (this.figure !== "layers") this.showFigure(this.figure);
-      await this.#inspect(false);
+      setTimeout(() => this.#inspect(false), SETTLED); // who tries one slicing after the other need not wait for all prices
     } catch (error) { this.#told(error, notice); }
   }
 
