@@ -6,7 +6,7 @@
 import { h, s } from "./dom.js";
 
 const CELLS = 4, SIZE = 18, GAP = 2, GRID = CELLS * (SIZE + GAP);
-const BOX = { width: 300, height: 136, across: 96, down: 62 };
+const BOX = { width: 312, height: 138, across: 112, down: 62 };
 const NARROW = 600; // px of the page: fewer devices, one below the other
 export const most = () => (innerWidth < NARROW ? 2 : 4); // devices that are drawn
 
