@@ -43,7 +43,6 @@ def _best(model: AnalyticModel, simplify: float, limit: float = float("inf")) ->
         optimum,
         known,
         settings=Settings(),
-        pins=Pins(),
         memory_limit_bytes=limit,
         simplify=simplify,
         patience_s=60.0,
@@ -130,3 +129,23 @@ def test_out_of_time_the_best_known_plan_is_returned_with_a_true_bound() -> None
     fastest = min(row["iteration_s"] for row in made.baselines.values() if row["feasible"])
     assert made.predicted["iteration_s"] <= fastest * (1 + 1e-9)
     assert made.certificate["simulated_lower_s"] <= best.predicted["iteration_s"]
+
+
+def test_pins_and_memory_hold_for_what_is_returned() -> None:
+    cluster = machine(2, 2)
+    pinned = plan(small_cnn(batch=8), cluster, fix=["conv0=H"])
+    assert {dim for dim in pinned.slicings["conv0"] if dim} == {"H"}
+    free = plan(small_cnn(batch=8), cluster)
+    limit = 0.9 * free.predicted["peak_memory_bytes"]
+    tight = plan(small_cnn(batch=8), cluster, memory_limit=limit)
+    assert tight.predicted["peak_memory_bytes"] <= limit
+
+
+def test_the_certificate_says_what_was_returned() -> None:
+    made = plan(small_cnn(batch=8), machine(2, 2))
+    told = made.certificate["rescored"]
+    assert made.predicted["simulated_s"] == pytest.approx(told["simulated_s"])
+    assert told["simulated_s"] <= told["optimum_simulated_s"] * (1 + 1e-9)
+    assert made.certificate["optimum_s"] <= made.predicted["additive_s"] * (1 + 1e-9)
+    feasible = [row["simulated_s"] for row in made.baselines.values() if row["feasible"]]
+    assert all(told["simulated_s"] <= seconds * (1 + 1e-8) for seconds in feasible)

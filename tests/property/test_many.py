@@ -22,8 +22,9 @@ from tests.property.strategies import clusters, graphs, slicings
 def test_each_of_many_plans_takes_what_it_takes_alone(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)
     plans = [data.draw(slicings(graph, cluster.mesh)) for _ in range(data.draw(st.integers(1, 4)))]
-    columns = [Choices.of([chosen[layer.name] for chosen in plans], cluster.mesh) for layer in graph]
-    played = ManyPlans(model).play(columns)
+    many = ManyPlans(model)
+    lists = [Choices.of([chosen[layer.name] for chosen in plans], cluster.mesh) for layer in graph]
+    played = many.play(many.numbers(lists))
     alone = [simulate_step(model, chosen) for chosen in plans]
     assert played.seconds == pytest.approx([step.seconds for step in alone], rel=1e-9)
     assert played.exposed_sync_s == pytest.approx([step.exposed_sync_s for step in alone], rel=1e-9, abs=1e-12)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from slicewise.cost.breakdown import Cost
 from slicewise.explaining.flips import Flip
-from slicewise.figures.worth import worth_figure
 from slicewise.graph.dims import Dim
 from slicewise.terms import LAYER_TERMS, Nature, Term
 from slicewise.units import amount, seconds
@@ -167,4 +166,6 @@ def drawn(explanation: "Explanation") -> str:
         for decision in explanation.decisions
         if decision.against is not None
     ]
+    from slicewise.figures.worth import worth_figure  # explaining itself draws nothing
+
     return worth_figure(rows) if rows else ""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from slicewise.figures.colours import DIM_WORDS, GREY, darker, dim_colour, ink, paler
+from slicewise.figures.colours import GREY, darker, dim_colour, dim_word, ink, paler
 from slicewise.figures.cutting import Cut
 from slicewise.figures.svg import Drawing, text_width
 from slicewise.graph.dims import Dim
@@ -27,9 +27,13 @@ def _axes(cut: Cut) -> _Axes:
     channel = next((letter for letter in letters if letter in "CF"), "")
     if cut.name == "w":
         return _Axes(across="C" if "C" in letters else "", down="F" if "F" in letters else "")
+    samples = ("N",) if "N" in letters else ()
+    rows = next((letter for letter in "QK" if letter in letters), "")
+    if rows:  # a matrix per sample and head
+        columns = next((letter for letter in ("K", channel) if letter in letters and letter != rows), "")
+        return _Axes(apart=samples, across=columns, down=rows, deep="A" if "A" in letters else "")
     if not set(letters) & set("DHW"):
         return _Axes(across=channel, down="N" if "N" in letters else "")
-    samples = ("N",) if "N" in letters else ()
     across, down = ("W" if "W" in letters else ""), ("H" if "H" in letters else "")
     if cut.parts.get("D", 1) > 1:  # depth itself is cut: channels, if they are too, stand side by side
         return _Axes(apart=(*samples, channel) if channel else samples, across=across, down=down, deep="D")
@@ -64,7 +68,7 @@ def draw_block(
             piece = _piece(
                 left, y + away, inner_width, inner_height, away, (across, down, deep), (column, row, far), gap
             )
-            _draw_piece(drawing, cut, place, piece, colour, labels=labels)
+            _draw_piece(drawing, cut, place, piece, colour, labels=labels and far == 0)
     if cut.borrowed and groups:
         _draw_borrowed(drawing, cut, axes, x, y + away, inner_width, inner_height, (across, down), gap, colour)
     if cut.summands > 1:
@@ -123,7 +127,7 @@ def _draw_borrowed(
     band: dict[str, Any] = {"fill": colour, "fill_opacity": 0.55, "stroke": darker(colour, 0.3), "stroke_width": 0.8}
     right = max(2.0, own_width * 0.16) if axes.across in cut.borrowed and across > 1 else 0.0
     below = max(2.0, own_height * 0.16) if axes.down in cut.borrowed and down > 1 else 0.0
-    told = ", ".join(f"{count} along {DIM_WORDS[Dim(letter)]}" for letter, count in cut.borrowed.items())
+    told = ", ".join(f"{count} along {dim_word(letter)}" for letter, count in cut.borrowed.items())
     title = f"halo: device 0 borrows up to {told} of its neighbours"
     if right:
         drawing.rect(x + own_width + gap, y, right, own_height, stroke_dasharray="2 1", title=title, **band)

@@ -7,16 +7,18 @@ from slicewise.terms import Group
 
 BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#e8d94a"
 ORANGE, RED, PINK, GREY = "#e69f00", "#d55e00", "#cc79a7", "#9aa4af"
+VIOLET, BROWN = "#7b4fc9", "#a6761d"
 
-WHOLE = "whole"
-DIMS = {Dim.N: BLUE, Dim.F: ORANGE, Dim.C: RED, Dim.D: PINK, Dim.H: GREEN, Dim.W: SKY}
-DIM_WORDS = {
-    Dim.N: "samples",
-    Dim.F: "filters",
-    Dim.C: "input channels",
-    Dim.D: "depth",
-    Dim.H: "height",
-    Dim.W: "width",
+_DIMS = {
+    "N": (BLUE, "samples"),
+    "F": (ORANGE, "filters"),
+    "C": (RED, "input channels"),
+    "D": (PINK, "depth"),
+    "H": (GREEN, "height"),
+    "W": (SKY, "width"),
+    "A": (VIOLET, "heads"),
+    "Q": (BROWN, "queries"),
+    "K": (YELLOW, "columns"),
 }
 WAITING = "waiting"
 TERMS = {
@@ -37,7 +39,7 @@ HOLDERS = {
     "in work": SKY,
     "total": GREY,
 }
-_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, "#a6761d", GREEN, YELLOW, "#7b4fc9")
+_LINES = (GREY, BLUE, SKY, ORANGE, RED, PINK, BROWN, GREEN, YELLOW, VIOLET)
 _MARKS = ("square", "circle", "triangle", "square", "diamond", "cross", "triangle", "diamond", "circle", "star")
 _NAMES = (*STRATEGIES, LAYERWISE)
 
@@ -51,7 +53,12 @@ def strategy_mark(name: str) -> str:
 
 
 def dim_colour(dim: Dim | None) -> str:
-    return GREY if dim is None else DIMS[dim]
+    return GREY if dim is None else _DIMS[dim][0]
+
+
+def dim_word(dim: str) -> str:
+    """`dim_word("N") == "samples"`."""
+    return _DIMS[dim][1]
 
 
 def ink(colour: str) -> str:

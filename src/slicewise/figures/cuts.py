@@ -3,10 +3,9 @@
 from slicewise.cluster.mesh import Mesh
 from slicewise.figures.blocks import MOST, draw_block
 from slicewise.figures.chart import heading
-from slicewise.figures.colours import DIM_WORDS
+from slicewise.figures.colours import dim_word
 from slicewise.figures.cutting import Cut, cuts_of
 from slicewise.figures.svg import Drawing
-from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.partition.spelling import spelled
@@ -45,13 +44,11 @@ def _captions(cut: Cut) -> list[str]:
     """What stands below a block, line by line."""
     shape = " x ".join(map(str, cut.shape)) or "a number"
     lines = [f"{cut.name}: {shape}"]
-    sliced = [
-        f"{DIM_WORDS[Dim(letter)]} in {count}" + (f" ({MOST} drawn)" if count > MOST else "")
+    lines += [
+        f"{dim_word(letter)} in {count}" + (f" ({MOST} drawn)" if count > MOST else "")
         for letter, count in cut.parts.items()
         if count > 1
     ]
-    if sliced:
-        lines.append(", ".join(sliced))
     if cut.borrowed:
         lines.append("halo: " + ", ".join(f"{count} of {letter}" for letter, count in cut.borrowed.items()))
     if cut.summands > 1:

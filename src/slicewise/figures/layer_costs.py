@@ -1,6 +1,7 @@
 """What each layer costs, beside what it costs under another strategy."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise.figures.chart import WIDTH, across, heading, legend, stacked
@@ -25,7 +26,7 @@ def layer_costs_figure(plan: "Plan", reference: Costs | None = None, strategy: s
 
     Groups are modules, down to single layers where those are few; the costliest `MOST_ROWS` are shown.
     """
-    groups = _groups(plan)
+    groups = _groups(plan, reference)
     own = {name: _terms(plan.costs, names) for name, names in groups.items()}
     other = {name: _terms(reference, names) for name, names in groups.items()} if reference else {}
     worth = {name: max(sum(own[name].values()), sum(other.get(name, {}).values())) for name in groups}
@@ -67,17 +68,38 @@ def layer_costs_figure(plan: "Plan", reference: Costs | None = None, strategy: s
     return drawing.svg(WIDTH, height, label)
 
 
-def _groups(plan: "Plan") -> dict[str, list[str]]:
-    """Layers, or the modules that hold them: as deep as `MOST_ROWS` rows allow."""
+def _groups(plan: "Plan", reference: Costs | None) -> dict[str, list[str]]:
+    """Layers, or the modules that hold them, as deep as `MOST_ROWS` rows allow; neighbours that cost alike are one."""
     layers = [name for name, kind in plan.kinds.items() if kind not in UNSHOWN]
     deepest = max((name.count(".") for name in layers), default=0) + 1
     for depth in range(deepest, 0, -1):
         groups: dict[str, list[str]] = {}
         for name in layers:
             groups.setdefault(".".join(name.split("#")[0].split(".")[:depth]), []).append(name)
+        if len(groups) > MOST_ROWS:
+            groups = _merged(groups, [plan.costs, *([reference] if reference else [])])
         if len(groups) <= MOST_ROWS or depth == 1:
             return groups
     return {}
+
+
+def _merged(groups: Mapping[str, list[str]], costs: Sequence[Costs]) -> dict[str, list[str]]:
+    """`layer3.1 … 35 (×35)`: blocks of one kind, one after the other, with the same costs."""
+    found: list[tuple[list[str], list[str]]] = []  # names of groups, layers
+    before: object = None
+    for name, layers in groups.items():
+        priced = [tuple(f"{value:.4g}" for value in _terms(own, layers).values()) for own in costs]
+        now = (re.sub(r"\d+$", "", name), priced)
+        if now == before:
+            found[-1][0].append(name)
+            found[-1][1].extend(layers)
+        else:
+            found.append(([name], list(layers)))
+        before = now
+    return {
+        names[0] if len(names) == 1 else f"{names[0]} … {names[-1].rsplit('.', 1)[-1]} (×{len(names)})": layers
+        for names, layers in found
+    }
 
 
 def _terms(costs: Costs, names: list[str]) -> dict[str, float]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from slicewise.cluster.mesh import Mesh
 from slicewise.figures.blocks import draw_block
 from slicewise.figures.chart import heading, legend
-from slicewise.figures.colours import DIM_WORDS, GREY, dim_colour, ink
+from slicewise.figures.colours import GREY, dim_colour, dim_word, ink
 from slicewise.figures.cutting import cuts_of
 from slicewise.figures.folding import Fold, Folded, Node, folded, plain_name
 from slicewise.figures.lanes import Lanes, lanes_of
-from slicewise.figures.svg import Drawing, number, wrapped
+from slicewise.figures.notes import NOTE, WIDEST, notes_below, notes_beside
+from slicewise.figures.svg import Drawing, number
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
 from slicewise.partition.spelling import short_spelled, spelled
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from slicewise.plans.plan import Plan
 
 _WIDTH, _HEIGHT, _STEP = 300.0, 46.0, 66.0  # of a box, and from one rank to the next
-_NARROW, _PAD, _TITLE, _NOTE = 22.0, 20.0, 24.0, 400.0
+_NARROW, _PAD, _TITLE = 22.0, 20.0, 24.0
 _GLYPH = 41.0  # from one small drawing of a tensor to the next
 _SMALL = (Kind.INPUT, Kind.OUTPUT)
 
@@ -39,10 +40,11 @@ def network_figure(plan: "Plan", graph: "LayerGraph | None" = None, notes: Mappi
     shown = f"{len(plan.slicings)} layers in {len(shape.nodes)} boxes; blocks that repeat are drawn once"
     note = f"{shown}. Strong: what device 0 holds; striped: what it borrows (halo); Σ: partial sums."
     lefts, right = _columns(lanes)
-    width = max(right + (_NOTE + _PAD if notes else 0.0), 420.0)
+    beside = right <= WIDEST  # notes of a wider network stand below it
+    width = max(right + (NOTE + _PAD if notes and beside else 0.0), 420.0)
     top = heading(drawing, _PAD, 24, title, note, width - 2 * _PAD)
     used = {dim for node in shape.nodes for dim in node.slicing}
-    words = [(dim_colour(dim), f"{dim}: {DIM_WORDS[dim]}") for dim in Dim if dim in used]
+    words = [(dim_colour(dim), f"{dim}: {dim_word(dim)}") for dim in Dim if dim in used]
     top += legend(drawing, _PAD, top, width - 2 * _PAD, [*words, *([(GREY, "not sliced")] if None in used else [])])
     tops, bottom = _rows(shape, lanes, top + 10)
     for fold in sorted(shape.folds, key=lambda fold: -len(fold.nodes)):
@@ -52,33 +54,20 @@ def network_figure(plan: "Plan", graph: "LayerGraph | None" = None, notes: Mappi
             _draw_edge(drawing, lanes, lefts, tops, source, position)
     for position, node in enumerate(shape.nodes):
         _draw_node(drawing, plan, node, plan.mesh, lefts[lanes.lane[position]], tops[lanes.rank[position]])
-    bottom = max(bottom, _draw_notes(drawing, shape, notes or {}, lanes, lefts, tops, right))
-    told = f"{title}. {shown}: " + "; ".join(
+    boxes = {
+        layer.name: (lefts[lanes.lane[position]] + _WIDTH, tops[lanes.rank[position]])
+        for position, node in enumerate(shape.nodes)
+        for layer in node.layers
+    }
+    told = {name: notes[name] for name in boxes if name in notes} if notes else {}
+    if beside:
+        bottom = max(bottom, notes_beside(drawing, told, boxes, right))
+    else:
+        bottom = notes_below(drawing, told, boxes, _PAD, bottom + 16, width - 2 * _PAD)
+    label = f"{title}. {shown}: " + "; ".join(
         f"{node.head.name} {spelled(node.slicing, plan.axes)}" for node in shape.nodes[:60]
     )
-    return drawing.svg(width, bottom + 8, told)
-
-
-def _draw_notes(
-    drawing: Drawing, shape: Folded, notes: Mapping[str, str], lanes: Lanes, lefts: list[float], tops: list[float],
-    left: float,
-) -> float:  # fmt: skip
-    """Each beside the box of its layer, or further down where another stands there; returns where they end."""
-    home = {layer.name: position for position, node in enumerate(shape.nodes) for layer in node.layers}
-    end = 0.0
-    for name in sorted((name for name in notes if name in home), key=lambda name: lanes.rank[home[name]]):
-        position = home[name]
-        beside = tops[lanes.rank[position]] + 12
-        top = max(beside, end + 12)
-        lines = wrapped(notes[name], _NOTE - 12, 11)
-        edge = lefts[lanes.lane[position]] + _WIDTH
-        drawing.path([(edge, beside + 11), (left - 8, beside + 11), (left, top + 4)], fill="none", class_="a",
-                     stroke_dasharray="2 3")  # fmt: skip
-        drawing.line(left + 2, top - 8, left + 2, top + 15 * len(lines) - 8, "a", stroke_width=2)
-        for number_, line in enumerate(lines):
-            drawing.text(left + 12, top + 3 + 15 * number_, line)
-        end = top + 15 * len(lines)
-    return end + 8 if end else 0.0
+    return drawing.svg(width, bottom + 8, label)
 
 
 def _columns(lanes: Lanes) -> tuple[list[float], float]:

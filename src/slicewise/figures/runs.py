@@ -1,7 +1,7 @@
 """Layers that belong together in a picture: runs of one slicing, and modules."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 UNSHOWN = ("input", "output", "fork")  # kinds that compute nothing
 
 
-def runs(plan: "Plan") -> list[list[str]]:
-    """Consecutive layers of one slicing, without those that compute nothing."""
+def runs(plan: "Plan", shown: Collection[str] | None = None) -> list[list[str]]:
+    """Consecutive layers of one slicing, without those that compute nothing; of `shown` ones, or of all."""
     found: list[list[str]] = []
     for name, kind in plan.kinds.items():
-        if kind in UNSHOWN:
+        if kind in UNSHOWN or (shown is not None and name not in shown):
             continue
         if found and plan.slicings[found[-1][0]] == plan.slicings[name]:
             found[-1].append(name)

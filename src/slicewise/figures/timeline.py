@@ -3,25 +3,30 @@
 from collections.abc import Sequence
 
 from slicewise.figures.chart import WIDTH, across, heading, legend
-from slicewise.figures.colours import TERMS, WAITING
+from slicewise.figures.colours import BLUE, GREY, TERMS, VIOLET, WAITING
 from slicewise.figures.scales import Scale
 from slicewise.figures.svg import Drawing, number, text_width
 from slicewise.timelines.event import LANES, Event
 from slicewise.units import seconds
 
 _LANE, _PAD = 20, 16
-_STEP_COLOURS = {"forward": TERMS["compute"], "backward": "#5b4a9c", "update": TERMS["update"]}
+MOST_EVENTS = 8000  # of a step that is drawn
+_COLOURS = {"forward": BLUE, "backward": VIOLET, **{term: TERMS[term] for term in TERMS if term != "compute"}}
 _Row = tuple[str, int, str]  # "predicted", rank, lane
 
 
 def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) -> str:
     """One step of each; both begin at 0 and have the same scale. A page's script may zoom into `.zoom`."""
     drawing = Drawing()
+    dropped = max(len(predicted), len(measured)) - MOST_EVENTS
+    predicted, measured = _longest(predicted), _longest(measured)
     rows = [*_rows("predicted", predicted), *_rows("measured", measured)]
-    note = "Predicted: the device with the largest parts, which the others wait for." if predicted else ""
+    alone = len({event.rank for event in predicted}) == 1
+    note = "Predicted: the device with the largest parts, which the others wait for." if alone else ""
+    note += f" The {MOST_EVENTS:,} longest events are drawn." if dropped > 0 else ""
     top = heading(drawing, _PAD, 24, "One step over time", note, WIDTH - 2 * _PAD)
     used = {_colour(event) for event in (*predicted, *measured) if event.lane != "step"}
-    items = [(colour, term) for term, colour in TERMS.items() if colour in used]
+    items = [(colour, term) for term, colour in _COLOURS.items() if colour in used]
     top += legend(drawing, _PAD, top, WIDTH - 2 * _PAD, items) + 8
     left = _PAD + max((text_width(_name(row), 11) for row in rows), default=0.0) + 10
     zero = {"predicted": _start(predicted), "measured": _start(measured)}
@@ -60,6 +65,13 @@ def timeline_figure(predicted: Sequence[Event], measured: Sequence[Event] = ()) 
     return drawing.svg(WIDTH, y + 42, f"Timeline of one step: {told}")
 
 
+def _longest(events: Sequence[Event]) -> Sequence[Event]:
+    """Those that a page can hold."""
+    if len(events) <= MOST_EVENTS:
+        return events
+    return sorted(events, key=lambda event: event.start_s - event.stop_s)[:MOST_EVENTS]
+
+
 def _both(predicted: Sequence[Event], measured: Sequence[Event]) -> list[tuple[str, Sequence[Event]]]:
     return [("predicted", predicted), ("measured", measured)]
 
@@ -79,9 +91,9 @@ def _name(row: _Row) -> str:
 
 
 def _colour(event: Event) -> str:
-    if event.lane == "step":
-        return _STEP_COLOURS.get(event.name, TERMS[WAITING])
-    term = str(event.details.get("term", event.lane))
-    if "wait" in event.name:
+    """By term; of a pipeline's turns, and of the phases of a step, by name."""
+    if event.name.startswith("wait"):
         return TERMS[WAITING]
-    return TERMS.get(term, TERMS["compute"])
+    turn = {"F": "forward", "B": "backward"}.get(event.name[:1], "") if event.name[1:].isdigit() else event.name
+    known = (event.details.get("term"), *((event.lane,) if event.lane in _COLOURS else ()), turn)
+    return next((_COLOURS[str(term)] for term in known if term in _COLOURS), GREY if event.lane == "step" else BLUE)

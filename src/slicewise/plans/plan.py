@@ -21,7 +21,6 @@ from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import SCHEDULES
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError, RequestError, UnknownName
-from slicewise.figures.slicings import plan_figure
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import parse_json, read_text
 from slicewise.graph.dims import Dim
@@ -103,6 +102,7 @@ class Plan:
     kinds: Mapping[str, str] = field(default_factory=dict)
     predicted: Prediction = Prediction()  # noqa: RUF009 (frozen)
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    references: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # no slicings: one device, DDP ...
     certificate: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
@@ -140,6 +140,7 @@ class Plan:
             "mesh": dict(self.axes),
             "predicted": self.predicted.to_dict(),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
+            **({"references": {name: dict(told) for name, told in self.references.items()}} if self.references else {}),
             "certificate": dict(self.certificate),
             **({"request": self.request.to_dict()} if self.request else {}),
             **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
@@ -197,6 +198,7 @@ class Plan:
                 costs={layer.name: layer.cost for layer in fields.layers},
                 predicted=Prediction.from_dict(fields.predicted),
                 baselines=fields.baselines,
+                references=carried.references if carried else {},
                 certificate=document.get("certificate", {}),
                 pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,
                 request=Request.from_dict(carried.request, "request")
@@ -237,6 +239,8 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """For a notebook: how each layer is sliced, and where each strategy's time goes."""
+        from slicewise.figures.slicings import plan_figure  # planning itself draws nothing
+
         return plan_figure(self)
 
     @property

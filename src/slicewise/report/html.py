@@ -16,6 +16,7 @@ from slicewise.version import VERSION
 
 _CODE = ("formula", "with its numbers")  # columns of signs
 _LONG = ("not possible because", "gives")
+_TALL = 2.2
 _SMALLEST, _LARGEST = 0.78, 1.1  # of a figure's own width: what would be smaller is scrolled
 
 
@@ -86,13 +87,15 @@ def _part(part: Part, number: int) -> str:
 
 
 def _figure(figure: Figure, number: int) -> str:
-    found = re.search(r'width="([0-9.]+)"', figure.svg)
-    width = float(found[1]) if found else 0.0
+    found = re.search(r'width="([0-9.]+)" height="([0-9.]+)"', figure.svg)
+    width, height = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    tall = ' class="tall"' if height > _TALL * width else ""  # on paper it goes on on the next page
     size = f"min-width:{_SMALLEST * width:.0f}px;max-width:{_LARGEST * width:.0f}px"
     caption = f"<figcaption>{escape(figure.caption)}</figcaption>" if figure.caption else ""
     label = escape(NAMES.get(figure.name, "figure"))
     return (
-        f'<figure id="s{number}-{figure.name}"><div class="scroll" tabindex="0" role="group" aria-label="{label}">'
+        f'<figure id="s{number}-{figure.name}"{tall}>'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">'
         f'<div style="{size}">{figure.svg}</div></div>{caption}</figure>'
     )
 

@@ -8,7 +8,8 @@ import numpy as np
 from slicewise.figures.agreement import scatter_figure
 from slicewise.figures.scaling import scaling_figure, terms_figure
 from slicewise.fitting.runs import Run
-from slicewise.report.documents import OracleFields, RowFields, plain
+from slicewise.report.document_files import OracleFields, RowFields
+from slicewise.report.documents import plain
 from slicewise.report.sections import Facts, Figure, Grid, Part, Section, Sentences
 from slicewise.strategies.showing import counted, hours
 from slicewise.units import amount, seconds
@@ -38,6 +39,8 @@ def oracle_section(source: str, oracle: OracleFields, runs: Sequence[Run] = ()) 
         *_agreement(oracle, runs, points),
         _table(oracle),
     ]
+    if oracle.limits:
+        parts.append(_limits(oracle))
     if oracle.closed_forms:
         parts.append(_forms(oracle))
     return Section(title=f"{oracle.model} on {oracle.cluster}: which strategy, on how many devices", parts=parts,
@@ -83,6 +86,13 @@ def _table(oracle: OracleFields) -> Grid:
         )
     head = ("devices", "strategy", "step", "range", "epoch", "memory", "efficiency", "split", "not possible because")
     return Grid(title="All projections", head=head, rows=rows, note="*: best at its device count", folded=True)
+
+
+def _limits(oracle: OracleFields) -> Grid:
+    rows = [(f"{limit.devices:,}", limit.strategy, limit.limit, limit.told) for limit in oracle.limits if limit.binds]
+    note = "What costs less than a twentieth of a step is left out."
+    head = ("devices", "strategy", "limit", "price")
+    return Grid(title="What holds each strategy back", head=head, rows=rows, note=note, folded=True)
 
 
 def _forms(oracle: OracleFields) -> Grid:

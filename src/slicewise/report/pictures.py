@@ -1,6 +1,7 @@
 """Figures as files: SVG as it is, PNG by resvg (`pip install slicewise[figures]`)."""
 
 from pathlib import Path
+from typing import Any
 
 from slicewise.errors import RequestError
 from slicewise.saving import write_file
@@ -13,7 +14,11 @@ def check_picture(path: Path) -> None:
     if path.suffix not in (".svg", ".png"):
         raise RequestError(f"cannot draw {path}: name it .svg or .png (an HTML report prints to PDF from any browser)")
     if path.suffix == ".png":
-        _renderer()
+        check_png()
+
+
+def check_png() -> None:
+    _renderer()
 
 
 def write_picture(path: Path, svg: str) -> None:
@@ -24,7 +29,7 @@ def as_png(svg: str) -> bytes:
     return bytes(_renderer().svg_to_bytes(svg_string=svg, zoom=_ZOOM, sans_serif_family="DejaVu Sans"))
 
 
-def _renderer():  # type: ignore[no-untyped-def]
+def _renderer() -> Any:
     try:
         import resvg_py
     except ModuleNotFoundError as error:

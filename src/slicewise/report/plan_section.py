@@ -13,6 +13,7 @@ from slicewise.figures.holding import held_bytes
 from slicewise.figures.layer_costs import layer_costs_figure
 from slicewise.figures.memory import memory_figure
 from slicewise.figures.network import network_figure
+from slicewise.figures.runs import runs
 from slicewise.figures.slicings import plan_figure
 from slicewise.figures.steps import step_rows
 from slicewise.figures.timeline import timeline_figure
@@ -29,15 +30,18 @@ from slicewise.timelines.event import Event
 from slicewise.units import amount, seconds
 
 _MOST_CUTS = 8
+_MOST_STRETCHES, _MOST_REASONS = 40, 6  # that are explained: each takes a moment
 REFERENCE = "data"
 
 
-def plan_section(source: str, plan: Plan, measured: Sequence[Event] = ()) -> Section:
-    """`measured`: a step of the same run, below the predicted one."""
+def plan_section(source: str, plan: Plan, measured: Sequence[Event] = (), *, brief: bool = False) -> Section:
+    """`measured`: a step of the same run, below the predicted one. `brief`: only what the plan itself says, at once."""
     parts: list[Part] = [_facts(plan), Sentences(lines=[answer(plan)])]
     parts.append(Figure(name="plan", svg=plan_figure(plan), caption="Hover over a bar to see its exact value."))
     if plan.certificate:
         parts.append(Sentences(title="Proof", lines=[proof_told(plan.certificate)]))
+    if brief:
+        return Section(title=_title(plan), parts=parts, source=source)
     try:
         graph, cluster = plan.network(), plan.hardware()
         plan.check(plan.sized(graph), cluster.mesh)
@@ -75,10 +79,10 @@ def _facts(plan: Plan) -> Facts:
 
 
 def _sliced(plan: Plan, graph: LayerGraph, model: CostModel, limit_bytes: float) -> list[Part]:
-    explanation = explain(plan)
+    explanation, reasons, more = _reasons(plan, model)
     parts: list[Part] = [
-        Sentences(title="Why", lines=[heading(explanation)]),
-        Figure(name="network", svg=network_figure(plan, graph, notes(explanation)), caption=_NETWORK),
+        Sentences(title="Why", lines=[heading(explanation), *more]),
+        Figure(name="network", svg=network_figure(plan, graph, reasons), caption=_NETWORK),
     ]
     own = _fields(model.plan_costs(plan.slicings))
     rows = {name: {"total": float(row["peak_memory_bytes"])} for name, row in step_rows(plan).items()
@@ -101,6 +105,24 @@ _NETWORK = (
     "Each box: the dims its mesh axes slice, its name, and how what it reads, its weight and what it writes are cut."
 )
 _CUT = "Numbers are devices. Strong: what device 0 holds."
+
+
+def _reasons(plan: Plan, model: CostModel) -> tuple[Explanation, dict[str, str], list[str]]:
+    """Of every stretch of layers sliced alike; where those are many, of the costliest layers that differ."""
+    stretches = runs(plan)
+    if len(stretches) <= _MOST_STRETCHES:
+        explanation = explain(plan)
+        return explanation, notes(explanation), []
+    chosen: dict[object, str] = {}
+    for layer in sorted(model.graph, key=lambda layer: -float(plan.costs[layer.name].get("total_s", 0.0))):
+        if layer.kind.has(Trait.PRODUCT) and len(chosen) < _MOST_REASONS:
+            chosen.setdefault((layer.shape, plan.slicings[layer.name]), layer.name)
+    told = {}
+    for name in chosen.values():
+        explanation = explain(plan, layer=name)
+        told[name] = sentences(explanation.decisions[0], explanation)
+    more = f"Of {len(stretches)} stretches sliced alike, the reasons for {len(told)} of the costliest layers are below."
+    return explanation, told, [f"{more} The command explain has them all."]
 
 
 def notes(explanation: Explanation) -> dict[str, str]:

@@ -12,7 +12,7 @@ from slicewise.report.documents import Given, read_documents
 from slicewise.report.html import html_page
 from slicewise.report.markdown import markdown
 from slicewise.report.oracle_section import oracle_section
-from slicewise.report.pictures import as_png
+from slicewise.report.pictures import as_png, check_png
 from slicewise.report.plan_section import plan_section
 from slicewise.report.run_section import agreement_section, diagnosis_section, run_section, trace_section
 from slicewise.report.sections import Figure, Grid, Part, Section, Sentences
@@ -32,8 +32,11 @@ def report(
     """What `slicewise report` writes. `figure`: of SVG and PNG, which; the first one by default."""
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
-    sections = sections_of(read_documents(paths), progress)
-    if format in ("svg", "png"):
+    if format == "png":
+        check_png()
+    alone = format in ("svg", "png")
+    sections = sections_of(read_documents(paths), progress, brief=alone and figure in (None, "plan"))
+    if alone:
         svg = _chosen(sections, figure).svg
         return svg if format == "svg" else as_png(svg)
     if figure is not None:
@@ -42,14 +45,16 @@ def report(
     return html_page(title, lead, sections) if format == "html" else markdown(title, lead, sections)
 
 
-def sections_of(given: Given, progress: Callable[[str], None] = lambda _: None) -> list[Section]:
-    """Plans first, then projections, then what was measured."""
+def sections_of(
+    given: Given, progress: Callable[[str], None] = lambda _: None, *, brief: bool = False
+) -> list[Section]:
+    """Plans first, then projections, then what was measured. `brief`: of plans the first figure alone."""
     sections: list[Section] = []
     events = [event for _, own in given.traces for event in own]
     alone = given.plans[0][1] if len(given.plans) == 1 else None
     for name, plan in given.plans:
         progress(f"drawing {name}")
-        sections.append(plan_section(name, plan, events if plan is alone else ()))
+        sections.append(plan_section(name, plan, events if plan is alone else (), brief=brief))
     if len(given.plans) > 1:
         sections.insert(0, _plans_section(given.plans))
     sections += [oracle_section(name, oracle, given.measured) for name, oracle in given.oracles]

@@ -11,7 +11,8 @@ from slicewise.errors import RequestError
 from slicewise.figures.agreement import agreement_figure, scatter_figure
 from slicewise.figures.timeline import timeline_figure
 from slicewise.report.diagnosis import sentence
-from slicewise.report.documents import DiagnosisFields, RunFields, plain
+from slicewise.report.document_files import DiagnosisFields, RunFields
+from slicewise.report.documents import plain
 from slicewise.report.sections import Facts, Figure, Part, Section, Sentences
 from slicewise.terms import LAYER_TERMS
 from slicewise.timelines.event import Event

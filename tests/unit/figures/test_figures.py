@@ -1,5 +1,6 @@
 """Every figure is well-formed, says what it shows, has exact values in its tooltips, and no labels that touch."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from slicewise.figures.network import network_figure
 from slicewise.figures.scaling import scaling_figure, terms_figure
 from slicewise.figures.slicings import plan_figure, slicings_figure
 from slicewise.figures.steps import steps_figure
-from slicewise.figures.timeline import timeline_figure
+from slicewise.figures.timeline import MOST_EVENTS, timeline_figure
 from slicewise.figures.worth import worth_figure
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan
@@ -24,6 +25,7 @@ from slicewise.plans.plan import Plan
 from slicewise.report.timelines import predicted_events
 from slicewise.strategies.projecting import oracle
 from slicewise.terms import LAYER_TERMS
+from slicewise.timelines.event import Event
 from slicewise.units import seconds
 from tests.unit.figures.drawn import outside, overlapping, parsed, tooltips, words
 
@@ -68,6 +70,34 @@ def test_a_plan_of_a_hundred_runs_has_names_that_fit(plans: dict[str, Plan], mod
     drawn = plan_figure(_scattered(plans[model]))
     assert overlapping(drawn) == []
     assert any(word in ("layer3", "features") for word in words(drawn))  # the modules, where layers have no room
+
+
+@pytest.mark.parametrize(("model", "first", "other"), [("alexnet", "features.3", "classifier.1"),
+                                                      ("textcnn", "convs.0", "convs.1")])  # fmt: skip
+def test_reasons_stand_beside_a_narrow_network_and_below_a_wide_one(model: str, first: str, other: str) -> None:
+    made = _plan(model, "data", 64, 4)
+    reasons = {first: "one good reason " * 20, other: "because", "no such layer": "never"}
+    drawn = network_figure(made, notes=reasons)
+    told = words(drawn)
+    assert overlapping(drawn) == []
+    assert outside(drawn) == []
+    assert "because" in told
+    assert "never" not in told
+    assert sum(word.count("good") for word in told) == 20
+    numbered = [word for word in told if word in ("1", "2")]
+    assert len(numbered) == (4 if model == "textcnn" else 0)
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_a_pipeline_is_drawn_as_stages_that_hold_every_layer_once(devices: int) -> None:
+    made = _plan("resnet50", "pipeline", 32, devices)
+    drawn = plan_figure(made)
+    assert overlapping(drawn) == []
+    held = [title for title in tooltips(drawn) if title.startswith("device ")]
+    assert len(held) == devices
+    shown = sum(kind not in ("input", "output", "fork") for kind in made.kinds.values())
+    counts = [re.search(r"\((\d+) layers\)", title) for title in held]
+    assert sum(int(count[1]) if count else 1 for count in counts) == shown
 
 
 def test_labels_of_all_other_figures_keep_apart(plans: dict[str, Plan]) -> None:
@@ -141,3 +171,11 @@ def test_the_frontier_is_what_nothing_beats_in_both() -> None:
 def test_an_oracle_with_nothing_possible_draws_so() -> None:
     rows = [row.to_dict() for row in oracle("lenet5", "abci-v100", batch=1, devices=[64], strategies=["data"])]
     assert "Nothing is possible." in words(scaling_figure(rows))
+
+
+def test_a_step_of_twenty_thousand_events_is_drawn_by_its_longest() -> None:
+    events = [Event(rank=0, lane="compute", name=f"op{n}", start_s=n * 1e-6, stop_s=n * 1e-6 + 1e-8 * (n % 100 + 1))
+              for n in range(20_000)]  # fmt: skip
+    drawn = timeline_figure([], events)
+    assert len(tooltips(drawn)) == MOST_EVENTS
+    assert any("longest events are drawn" in word for word in words(drawn))

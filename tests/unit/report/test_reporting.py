@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,17 @@ def test_single_figures_and_texts(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "unknown figure 'weather'; choose from" in capsys.readouterr().err
     assert main(["report", plan, "-o", str(tmp_path / "x"), "--format", "docx"]) == 2
     assert main(["report", plan, "-o", str(tmp_path / "none" / "x.html")]) == 2
+
+
+def test_a_png_without_its_library_is_refused_before_any_work(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    for command in (["report", str(folder / "plan.json"), "-o"], ["plan", "lenet5", "--figure"]):
+        assert main([*command, str(tmp_path / "x.png")]) == 2
+        assert "pip install 'slicewise[figures]'" in capsys.readouterr().err
+    assert main(["plan", "lenet5", "--figure", str(tmp_path / "x.pdf")]) == 2
+    assert "name it .svg or .png" in capsys.readouterr().err
 
 
 def test_older_files_are_drawn_too(tmp_path: Path) -> None:
