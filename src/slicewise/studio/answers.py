@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import field
 
-from slicewise.cluster.cluster import Cluster, local_path, preset_names
+from slicewise.cluster.cluster import SOFTWARE, Cluster, local_path, preset_names
+from slicewise.cost.training import BATCHNORMS, OPTIMIZER_STATE
 from slicewise.errors import RequestError, SlicewiseError, UnknownName
 from slicewise.explaining.differences import compare_models
 from slicewise.formats.checking import checked
@@ -43,7 +44,6 @@ from slicewise.version import VERSION
 
 MOST_BENCHES = 8
 MOST_PINS = 64
-TRAINING = {"optimizer": ["sgd", "momentum", "adam"], "batchnorm": ["exact", "local"]}
 
 
 class Question(Table):
@@ -116,8 +116,9 @@ class Answers:
             "version": VERSION,
             "networks": shipped_names(),
             "clusters": clusters,
-            "software": ["plain", "tuned"],
-            **TRAINING,
+            "software": SOFTWARE,
+            "optimizer": list(OPTIMIZER_STATE),
+            "batchnorm": BATCHNORMS,
             "strategies": [
                 {"name": strategy.name, "told": strategy.told, "planned": strategy.planned}
                 for strategy in STRATEGIES.values()

@@ -55,10 +55,6 @@ class Uploads:
             return found.hardware()
         return found if isinstance(found, Cluster) else None
 
-    def plan(self, name: str) -> Plan | None:
-        found = self._found(name)
-        return found if isinstance(found, Plan) else None
-
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """Made once, as long as it is among the last that were asked for."""
         with self._lock:

@@ -16,7 +16,7 @@ from slicewise.plans.request import Request
 from slicewise.simulate.predicting import predicted_step
 from slicewise.studio.lessons.machine import NETWORK, machine
 
-COUNTS = (2, 4, 8, 16)
+COUNTS = (4, 8, 16)
 SAMPLES = (128, 512, 2048)
 GIGABYTES_PER_S = 5
 
