@@ -1,7 +1,6 @@
 """What people do on the page, from the first visit to the last lesson."""
 
 import json
-import statistics
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -252,35 +251,3 @@ def test_the_whole_page_works_by_keyboard(page: Page, address: str) -> None:
     expect(page.locator("[data-form=plan]")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.locator("#export")).to_be_focused()
-
-
-def _until(page: Page, script: str) -> None:
-    """Asked again and again: the page's policy evaluates no text."""
-    for _ in range(3000):
-        if page.evaluate(script):
-            return
-        page.wait_for_timeout(20)
-    pytest.fail(script)
-
-
-@pytest.mark.long
-def test_sliders_and_changes_are_drawn_within_300_ms(page: Page, address: str) -> None:
-    """The median, on a machine that does nothing else."""
-    _planned(page, address, "?model=resnet50&cluster=dgx-a100&devices=64&batch=2048&strategy=data")
-    page.evaluate("performance.clearMeasures()")
-    for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowLeft", "ArrowLeft", "ArrowRight", "ArrowRight"):
-        count = page.evaluate("performance.getEntriesByName('redraw').length")
-        _slide(page, "batch", key)
-        _until(page, f"performance.getEntriesByName('redraw').length > {count}")
-    redrawn = page.evaluate("performance.getEntriesByName('redraw').map((entry) => entry.duration)")
-    assert statistics.median(redrawn) <= 300
-    _planned(page, address, "?model=resnet152&cluster=dgx-a100&devices=64&batch=2048&strategy=data")
-    page.evaluate("document.querySelectorAll('.layers details').forEach((one) => { one.open = true; })")
-    page.click("[data-layer-name='layer3.0.conv1']")
-    for number in (3, 6, 9, 12, 15):
-        page.wait_for_selector(".alternative")
-        page.locator(".alternative[aria-pressed=false]").nth(number).click()
-        _until(page, f"performance.getEntriesByName('resliced').length >= {number // 3}")
-        page.wait_for_timeout(3000)
-    resliced = page.evaluate("performance.getEntriesByName('resliced').map((entry) => entry.duration)")
-    assert statistics.median(resliced) <= 300
