@@ -26,7 +26,7 @@ def plan_figure(plan: "Plan") -> str:
     """A plan at one look: how each layer is sliced, and where each strategy's time goes."""
     drawing = Drawing()
     height = draw_slicings(drawing, plan, 0.0, WIDTH)
-    height += draw_steps(drawing, step_rows(plan), height, WIDTH)
+    height += draw_steps(drawing, step_rows(plan), height, WIDTH, cut=plan.references)
     return drawing.svg(WIDTH, height, _label(plan))
 
 

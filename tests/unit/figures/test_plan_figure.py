@@ -31,7 +31,7 @@ def _steps(made: Plan) -> dict[str, Mapping[str, Any]]:
 
 def test_the_bars_of_a_figure_add_up_to_the_steps_of_the_table(alexnet: Plan) -> None:
     bars = strategy_bars(alexnet)
-    assert list(bars) == ["layer-wise", "data", "filter", "spatial", "owt"]
+    assert list(bars) == ["layer-wise", "data", "filter", "spatial", "owt", *alexnet.references]
     for name, row in _steps(alexnet).items():
         assert sum(bars[name].values()) == pytest.approx(row["iteration_s"], rel=1e-8)
     # gradients and borders share the links: more than the terms of the prediction
