@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.cli.options import (
     add_cluster,
     add_json,
+    add_measured,
     add_model,
     add_training,
     patient,
@@ -73,6 +74,7 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     """What `oracle` and `provision` ask alike."""
     add_model(parser)
     add_cluster(parser)
+    add_measured(parser)
     batch = parser.add_mutually_exclusive_group(required=needs_batch)
     batch.add_argument("--batch-per-device", type=per_device, metavar="B", help="weak scaling: samples per device")
     batch.add_argument("--batch", type=positive, help="strong scaling: samples per step, over all devices")
@@ -95,7 +97,7 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
         "--overlap",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="gradient exchange beside backward (default: as the engine has it: slicewise yes, paradl no)",
+        help="gradient exchange beside backward (default: slicewise yes, paradl where the software is tuned)",
     )
 
 
@@ -132,6 +134,7 @@ def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> 
         overlap=options.overlap,
         split=options.split,
         memory_limit_bytes=options.memory_limit,
+        measured=options.measured,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.cli.options import (
     add_cluster,
     add_json,
+    add_measured,
     add_model,
     add_training,
     duration,
@@ -35,6 +36,7 @@ HELP = "find the slicing of every layer that makes a training step fastest"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_cluster(parser)
+    add_measured(parser)
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
@@ -120,7 +122,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked beside batch and training; what the chosen mode does not use is refused."""
     from slicewise.planning.asking import SEARCHED, refuse, unused
 
-    names = (*SEARCHED, "cost", "segments")
+    names = (*SEARCHED, "cost", "segments", "measured")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.pareto:
         outputs = [name for name in ("strategy", "figure", "trace") if getattr(options, name) is not None]
