@@ -7,7 +7,8 @@
     │   ├── ClusterError      a cluster description with a wrong field
     │   ├── SlicingError      a slicing that is not legal for its layer
     │   ├── PlanError         a plan that does not match model, world or batch
-    │   └── MissingTorch      PyTorch is not installed; an ImportError too
+    │   ├── MissingTorch      PyTorch is not installed; an ImportError too
+    │   └── MissingStudio     the studio's web server is not installed; an ImportError too
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
     └── RankError             a rank of a distributed run failed: exit code 3
@@ -57,6 +58,10 @@ class PlanError(RequestError):
 
 
 class MissingTorch(RequestError, ImportError):
+    pass
+
+
+class MissingStudio(RequestError, ImportError):
     pass
 
 

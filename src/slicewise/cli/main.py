@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run
+from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run, studio
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.text.width import every_column
@@ -28,6 +28,7 @@ COMMANDS = {
     "calibrate": calibrate,
     "capture": capture,
     "cluster": cluster,
+    "studio": studio,
 }
 
 # What the machine refuses without naming a file, as when standard output goes to a full disk.

@@ -16,7 +16,10 @@ _BLOCK, _HEIGHT, _PAD, _GAP = 190.0, 120.0, 16.0, 34.0
 def cut_figure(layer: Layer, slicing: Slicing, mesh: Mesh) -> str:
     """Blocks of x, w and y with the devices that hold each part; device 0's parts are strong.
 
-    >>> svg = cut_figure(graph["conv1"], plan.slicings["conv1"], plan.mesh)
+    >>> plan = sw.plan("lenet5", "p100-4x4", batch=64, devices=4)
+    >>> layer = plan.network()["features.0"]
+    >>> cut_figure(layer, plan.slicings[layer.name], plan.hardware().mesh)[:4]
+    '<svg'
     """
     cuts = cuts_of(layer, slicing, mesh)
     axes = {axis.name: axis.size for axis in mesh.axes}

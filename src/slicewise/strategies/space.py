@@ -140,7 +140,7 @@ def _extents(at: Setting) -> dict[Dim, NDArray[np.int64]]:
     )
 
 
-def _halo_items(at: Setting) -> dict[Dim, Floats]:
+def halo_items(at: Setting) -> dict[Dim, Floats]:
     """Per dim and layer, halo(x) + halo(dL/dy) towards one neighbour, over the whole extents of other dims."""
 
     def count() -> dict[Dim, Floats]:
@@ -167,7 +167,7 @@ def _halo_seconds(at: Setting, samples: int, degrees: Degrees) -> Floats:
             continue
         line = at.links.neighbour(degree, stride)
         latency_s = at.tuning.halo_latency_s if at.tuning.halo_latency_s is not None else line.latency_s
-        items = _halo_items(at)[dim]
+        items = halo_items(at)[dim]
         message = samples * items * degree / parts * at.item_bytes
         total += np.where(items > 0, 2 * (2 * latency_s + message * line.s_per_byte), 0.0)
     return total

@@ -1,0 +1,73 @@
+"""How long the page takes to redraw: `python benchmarks/studio/page.py http://127.0.0.1:8765/`, beside a studio.
+
+From a slider to the strategies drawn anew (ResNet-50, 64 devices), and from a chosen slicing to the plan's new price
+(ResNet-152, 64 devices), by the marks that the page sets; the first paint by the browser's own.
+"""
+
+import shutil
+import statistics
+import sys
+
+from playwright.sync_api import Page, sync_playwright
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ASKED = "cluster=dgx-a100&devices=64&batch=2048&strategy=data"
+LAYER = "layer3.0.conv1"
+
+
+def durations(page: Page, name: str) -> list[float]:
+    found: list[float] = page.evaluate(f"performance.getEntriesByName('{name}').map((entry) => entry.duration)")
+    return found
+
+
+def wait_for(page: Page, name: str, count: int) -> None:
+    """Asked again and again: the page's policy evaluates no text."""
+    while len(durations(page, name)) < count:
+        page.wait_for_timeout(20)
+
+
+def redrawn(page: Page, address: str) -> list[float]:
+    page.goto(f"{address}?model=resnet50&{ASKED}")
+    page.wait_for_selector("#plan-step")
+    page.wait_for_timeout(2000)
+    for number in range(12):
+        page.focus("#batch" if number % 2 else "#devices")
+        page.keyboard.press("ArrowRight" if number % 4 > 1 else "ArrowLeft")
+        wait_for(page, "redraw", number + 1)
+        page.wait_for_timeout(200)
+    return durations(page, "redraw")
+
+
+def resliced(page: Page, address: str) -> list[float]:
+    page.goto(f"{address}?model=resnet152&{ASKED}")
+    page.wait_for_selector("#plan-step")
+    page.locator(".layers summary", has_text=LAYER.rpartition(".")[0]).first.click()
+    page.click(f"[data-layer-name='{LAYER}']")
+    page.wait_for_selector(".alternative")
+    for number in range(8):
+        page.locator(".alternative[aria-pressed=false]").nth(3 * number).click()
+        wait_for(page, "resliced", number + 1)
+        page.wait_for_timeout(5000)  # until all prices are there again
+    return durations(page, "resliced")
+
+
+def main() -> None:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page()
+        page.set_default_timeout(120_000)
+        page.goto(sys.argv[1])
+        page.wait_for_selector("#plan-step")
+        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        rows = {"first paint": [paint_ms], "slider to redrawn page": redrawn(page, sys.argv[1])}
+        rows["changed slicing to new price"] = resliced(page, sys.argv[1])
+        browser.close()
+    print("| what | times | median | shortest | longest |\n|---|---|---|---|---|")
+    for name, values in rows.items():
+        told = (statistics.median(values), min(values), max(values))
+        print(f"| {name} | {len(values)} | " + " | ".join(f"{value:,.0f} ms" for value in told) + " |")
+
+
+if __name__ == "__main__":
+    main()

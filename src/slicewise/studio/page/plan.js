@@ -1,0 +1,147 @@
+// The plan: how it was found, what it costs, and its layers.
+import { h, put, $ } from "./dom.js";
+import { bar, legend, picture, scaled, waitedOf, TERMS } from "./bars.js";
+import { chips, mainLetter, WORDS } from "./slices.js";
+import { seconds, amount, count, signed, percent } from "./units.js";
+import { LAYERWISE } from "./state.js";
+
+export const FIGURES = [["layers", "Layers"], ["network", "Network"], ["slicings", "Slicings"], ["costs", "Costs"], ["memory", "Memory"], ["timeline", "Timeline"]];
+export const title = (strategy) => (strategy === LAYERWISE ? "layer-wise" : strategy);
+
+export function drawSearching(strategy, progress, cancel) {
+  put($("plan"), h("div", { class: "progress" }, h("h2", { id: "plan-title" }, strategy === LAYERWISE ? "The best plan is being searched" : `The plan of ${strategy}`),
+    h("button", { type: "button", id: "cancel", onclick: cancel }, "Cancel")),
+  h("p", { class: "quiet" }, h("span", { class: "spin", "aria-hidden": "true" }), h("span", { id: "progress", class: "num" }, progress)));
+}
+
+export function drawStopped(message, again) {
+  put($("plan"), h("h2", { id: "plan-title" }, "No plan"), h("p", { class: "error", role: "alert" }, message), h("button", { type: "button", onclick: again }, "Search again"));
+}
+
+export function drawPlan(studio) {
+  const { view, description } = studio;
+  const predicted = view.predicted;
+  const edited = description.edits.length > 0;
+  put($("plan"),
+    h("div", { class: "plan-head" },
+      h("div", {}, h("h2", { id: "plan-title" }, `Plan: ${title(description.strategy)}`, edited ? ", changed by hand" : ""),
+        h("div", { class: "figure-number", id: "plan-step" }, seconds(predicted.iteration_s)),
+        h("div", { class: "quiet small num" }, `${seconds(predicted.low_s)} to ${seconds(predicted.high_s)} per step, ${count(predicted.samples_per_s)} samples/s, ${amount(predicted.peak_memory_bytes)} per device, ${amount(predicted.bytes_moved)} sent`)),
+      proof(view, description)),
+    h("div", { class: "plan-tools" },
+      h("label", { class: "quiet small", for: "plan-strategy" }, "Show"),
+      h("select", { id: "plan-strategy", onchange: (event) => studio.open(event.target.value) }, [LAYERWISE, ...studio.choices.strategies.filter((one) => one.planned).map((one) => one.name)].map((name) => h("option", { value: name, selected: name === description.strategy }, title(name)))),
+      h("button", { type: "button", id: "undo", disabled: !studio.past.length, onclick: () => studio.undo() }, "Undo"),
+      h("button", { type: "button", id: "redo", disabled: !studio.future.length, onclick: () => studio.redo() }, "Redo"),
+      h("button", { type: "button", id: "best-given", disabled: !edited, title: "Search again with the layers that you changed as they are", onclick: () => studio.bestGiven() }, "Best given this"),
+      h("button", { type: "button", id: "keep", onclick: () => studio.keep() }, "Keep to compare")),
+    terms(view, studio.before),
+    view.pipeline ? stages(view) : body(studio));
+}
+
+function proof(view, { strategy, fix, edits }) {
+  const { certificate = {} } = view;
+  if (edits.length) return h("div", { class: "proof" }, h("span", { class: "tag warn", id: "proof" }, `${edits.length} ${edits.length > 1 ? "layers" : "layer"} changed by hand: nothing is proven`));
+  if (strategy !== LAYERWISE || !("optimal" in certificate)) return h("p", { class: "quiet small" }, "One rule for every layer: nothing was searched.");
+  const others = Object.entries(view.baselines ?? {}).filter(([, row]) => row.feasible && row.iteration_s);
+  const best = others.sort((a, b) => a[1].iteration_s - b[1].iteration_s)[0];
+  const plain = (certificate.returned ?? "the additive optimum") === "the additive optimum";
+  const speed = best ? best[1].iteration_s / view.predicted.iteration_s : null;
+  return h("div", { class: "proof" },
+    h("div", { class: "row" }, certificate.optimal ? h("span", { class: "tag good", id: "proof" }, plain ? "proven: cheapest sum of terms" : "search proven, improved with overlap") : h("span", { class: "tag warn", id: "proof" }, `within ${percent(certificate.gap)} of the cheapest`),
+      speed ? h("span", { class: "tag" }, speed > 1.005 ? `${speed.toFixed(2)} times as fast as ${best[0]}` : `as fast as ${best[0]}`) : null),
+    h("details", {}, h("summary", { class: "small" }, "What is proven"), h("ul", {},
+      h("li", {}, `Space: ${certificate.space}.`),
+      certificate.space_log10 ? h("li", {}, `About 10^${Math.round(certificate.space_log10)} plans; ${count(certificate.configurations)} slicings of single layers were priced.`) : null,
+      h("li", {}, `Returned: ${certificate.returned ?? "the optimum"}.`),
+      fix.length ? h("li", {}, `Fixed: ${fix.join(", ")}.`) : null,
+      certificate.simulated_gap !== null && certificate.simulated_gap !== undefined ? h("li", {}, `With overlap simulated, no plan is more than ${percent(certificate.simulated_gap)} faster.`) : null)));
+}
+
+function terms(view, before) {
+  const rows = [["this plan", view.predicted], ...(before ? [["before", before]] : []), ...Object.entries(view.baselines ?? {}).filter(([, row]) => row.iteration_s)];
+  const most = Math.min(Math.max(...rows.map(([, row]) => row.iteration_s)), 6 * view.predicted.iteration_s);
+  const used = Object.keys(TERMS).filter((name) => rows.some(([, row]) => waitedOf(row)[name] > 0));
+  return h("div", {}, legend(used, TERMS), h("table", { class: "strategy-table terms-table", "aria-label": "Predicted step by term" }, h("tbody", {}, rows.map(([name, row]) => h("tr", {},
+    h("th", { scope: "row", class: "small" }, name), h("td", { class: "bars" }, scaled(bar(waitedOf(row), row.iteration_s, TERMS), row.iteration_s / most)),
+    h("td", { class: "right num" }, seconds(row.iteration_s), row.feasible === false ? h("span", { class: "tag bad", title: row.reason }, "does not fit") : null),
+    h("td", { class: "right num small quiet wide" }, name === "this plan" ? "" : signed(row.iteration_s - view.predicted.iteration_s)))))));
+}
+
+function stages(view) {
+  const { pipeline } = view;
+  return h("div", { class: "scroll" }, h("p", {}, `${pipeline.stages.length} stages, ${pipeline.micro_batches} micro-batches, schedule ${pipeline.schedule}. A pipeline slices no layer, so there is none to change.`),
+    h("table", {}, h("thead", {}, h("tr", {}, ["stage", "from", "to", "layers", "forward", "backward"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, pipeline.stages.map((stage, number) => h("tr", {}, h("td", {}, String(number)), h("td", {}, stage.first), h("td", {}, stage.last), h("td", { class: "num" }, String(stage.layers)), h("td", { class: "num" }, seconds(stage.forward_s)), h("td", { class: "num" }, seconds(stage.backward_s)))))));
+}
+
+function body(studio) {
+  const tabs = h("div", { class: "chips", role: "group", "aria-label": "What to show of the plan" }, FIGURES.map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(studio.figure === name), "data-figure": name, onclick: () => studio.showFigure(name) }, label)));
+  const left = h("div", { id: "plan-figure", class: studio.figure === "network" ? "natural" : "" }, studio.figure === "layers" ? layers(studio) : studio.svg ? picture(studio.svg) : h("p", { class: "quiet" }, h("span", { class: "spin" }), "drawing"));
+  left.addEventListener("click", (event) => {
+    const found = event.target.closest("[data-layer]");
+    if (found && found.closest("svg")) studio.select(found.getAttribute("data-layer"));
+  });
+  const beside = ["layers", "network"].includes(studio.figure);
+  return h("div", {}, h("div", { style: { "margin-top": "14px" } }, tabs), h("div", { class: `plan-body${beside ? "" : " wide-body"}` }, left, beside ? h("aside", { class: "inspector", id: "inspector", "aria-label": "Layer", tabindex: "-1" }) : null));
+}
+
+// Blocks of layers: `layer3.4.conv1` is in `layer3.4`, `features.0` in `features`.
+export function blocks(layers) {
+  const found = [];
+  layers.forEach((layer, number) => {
+    if (!layer.shown) return;
+    const words = layer.name.split(".");
+    const key = words.length > 2 ? words.slice(0, 2).join(".") : words.length > 1 ? words[0] : "";
+    const last = found.at(-1);
+    if (last && last.key === key) last.layers.push({ ...layer, number });
+    else found.push({ key, layers: [{ ...layer, number }] });
+  });
+  return found;
+}
+
+const total = (layer) => Object.values(layer.terms).reduce((all, value) => all + value, 0);
+
+function layers(studio) {
+  const { view, description } = studio;
+  const edited = new Set(description.edits.map(([name]) => name));
+  const groups = blocks(view.layers);
+  const most = Math.max(...view.layers.map(total), 1e-12);
+  const letters = new Set([...view.slicings.join("")].filter((letter) => letter !== "-"));
+  return h("div", {},
+    h("ul", { class: "legend" }, [...letters].sort().map((letter) => h("li", {}, h("i", { style: { background: `var(--${letter.toLowerCase()})` } }), `${letter}: ${WORDS[letter]}`))),
+    h("div", { class: "layers" }, groups.map((group) => block(group, groups.length <= 3, { studio, edited, most }))));
+}
+
+function block(group, open, context) {
+  const { studio } = context;
+  const { view } = studio;
+  const label = group.key || (group.layers.length > 1 ? `${group.layers[0].name} … ${group.layers.at(-1).name}` : group.layers[0].name);
+  const runs = [];
+  for (const layer of group.layers) {
+    const letter = mainLetter(view.slicings[layer.number]);
+    if (runs.at(-1)?.letter === letter) runs.at(-1).count += 1; else runs.push({ letter, count: 1 });
+  }
+  const chosen = group.layers.some((layer) => layer.name === studio.selected);
+  const shown = open || chosen || studio.opened.has(label);
+  const place = h("details", { open: shown, ontoggle: () => {
+    if (place.open) studio.opened.add(label); else studio.opened.delete(label);
+    if (place.open && place.children.length === 1) place.append(...group.layers.map((layer) => line(layer, group, context)));
+  } },
+  h("summary", {}, h("span", { class: "name", title: label }, label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
+    h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.letter === "whole" ? "" : run.letter))),
+    h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
+  shown ? group.layers.map((layer) => line(layer, group, context)) : null);
+  return place;
+}
+
+// Drawn when its block is opened: a network has hundreds.
+function line(layer, group, { studio, edited, most }) {
+  const { view } = studio;
+  return h("button", { type: "button", class: `layer${edited.has(layer.name) ? " edited" : ""}`, "aria-pressed": String(layer.name === studio.selected), "data-layer-name": layer.name, onclick: () => studio.select(layer.name) },
+    h("span", { class: "name", title: `${layer.name} (${layer.kind})` }, shortened(layer.name, group.key), h("span", { class: "count" }, ` ${layer.kind}`)), chips(view.slicings[layer.number], view.axes),
+    h("span", { class: "own-bar", "aria-hidden": "true" }, h("span", { class: "bar", style: { width: `${Math.max(1, (100 * total(layer)) / most)}%` } }, Object.entries(layer.terms).map(([name, value]) => h("i", { style: { width: `${(100 * value) / total(layer)}%`, background: `var(--${name})` } })))),
+    h("span", { class: "right num small" }, seconds(total(layer))));
+}
+
+const shortened = (name, key) => (key && name.startsWith(`${key}.`) ? name.slice(key.length + 1) : name);
