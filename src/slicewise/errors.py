@@ -7,6 +7,7 @@
     │   ├── ClusterError      a cluster description with a wrong field
     │   ├── SlicingError      a slicing that is not legal for its layer
     │   ├── PlanError         a plan that does not match model, world or batch
+    │   ├── CheckpointError   a checkpoint that cannot be saved or loaded
     │   └── MissingTorch      PyTorch is not installed; an ImportError too
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
@@ -53,6 +54,10 @@ class SlicingError(RequestError):
 
 
 class PlanError(RequestError):
+    pass
+
+
+class CheckpointError(RequestError):
     pass
 
 

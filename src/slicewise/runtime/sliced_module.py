@@ -247,6 +247,15 @@ class SlicedModule(nn.Module):
         return super().load_state_dict(self._weights.cut(state_dict), strict=strict)
 
     @property
+    def randomness(self) -> tuple[int, int]:
+        """What dropout masks follow from: the seed, and the passes in training mode so far. Checkpoints keep it."""
+        return self._context.seed, self._passes
+
+    @randomness.setter
+    def randomness(self, value: tuple[int, int]) -> None:
+        self._context.seed, self._passes = value
+
+    @property
     def output_copies(self) -> int:
         """How many ranks hold each part of the output."""
         layer = self._graph.outputs[0]
