@@ -12,11 +12,13 @@
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
     └── RankError             a rank of a distributed run failed: exit code 3
+        └── StallError        ranks wait for one that does not move any more
 
 Every message says what is wrong, with which value, and what would work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class SlicewiseError(Exception):
@@ -75,3 +77,11 @@ class MemoryLimitError(InfeasibleError):
 
 class RankError(SlicewiseError):
     pass
+
+
+class StallError(RankError):
+    """`record`: where every rank was last seen."""
+
+    def __init__(self, message: str, record: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.record = record

@@ -21,6 +21,7 @@ from slicewise.runtime.agreement import described, together
 from slicewise.runtime.blueprint import samples
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.sliced_module import SlicedModule
+from slicewise.runtime.watchdog import watch
 
 # what a model's weights are under a plan for a dtype: narrow ones are for autocast
 _WEIGHTS = {"fp32": (torch.float32,), "tf32": (torch.float32,), "bf16": (torch.float32, torch.bfloat16)}
@@ -38,6 +39,7 @@ def parallelize(
     graph: LayerGraph | None = None,
     initialize: Initialize | None = None,
     seed: int = 0,
+    stall_timeout: float = 60.0,
 ) -> SlicedModule:
     """`model` under `plan`, on the initialised process group, as many ranks as the plan has devices.
 
@@ -45,9 +47,12 @@ def parallelize(
     `graph` is the captured model, where the plan does not carry it.
     A model on the meta device is made part by part on each rank: by `initialize(module)`, called for every module that
     has parameters or buffers of its own, or else by the module's `reset_parameters`.
+    Where no rank has moved for `stall_timeout` seconds (0: never) and some wait, a StallWarning says who was last seen
+    where.
     """
     chosen = loaded(plan, pipeline=False)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
+    watch(stall_timeout)
     return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
 
 

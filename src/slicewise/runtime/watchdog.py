@@ -1,0 +1,150 @@
+"""A thread that looks after the other ranks where no launcher of ours does: in scripts, and under torchrun.
+
+Ranks of one host read each other's marks from shared memory. Ranks of several hosts tell theirs to the store that
+torch.distributed met through, every few seconds, and remember what the others told last.
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import torch.distributed as dist
+
+from slicewise.runtime.environment import PLACE_FILE
+from slicewise.runtime.stalls import Stall, somebody_waits, stalled
+from slicewise.runtime.whereabouts import Place, own_place, record_in_memory, record_to, unpacked
+
+_LOOKS = 8  # per timeout
+_STORE_S = 5.0  # a store that is silent for longer has stopped with its rank
+
+
+class StallWarning(UserWarning):
+    """Ranks wait for one that has stopped moving."""
+
+
+class Words(ABC):
+    """What every rank said last."""
+
+    @abstractmethod
+    def places(self) -> list[Place | None]: ...
+
+
+class SharedWords(Words):
+    """Of ranks of one host."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        told = [tempfile.mkdtemp(prefix="slicewise-") if rank == 0 else ""]
+        dist.broadcast_object_list(told, src=0)
+        folder = Path(told[0])
+        record_to(folder / str(rank))
+        dist.barrier()
+        self._files = [(folder / str(other)).open("rb", buffering=0) for other in range(ranks)]
+        dist.barrier()
+        if rank == 0:
+            shutil.rmtree(folder)  # open files live on, and nothing is left behind
+
+    def places(self) -> list[Place | None]:
+        return [unpacked(rank, os.pread(file.fileno(), 4096, 0)) for rank, file in enumerate(self._files)]
+
+
+class StoreWords(Words):
+    """Of ranks of several hosts; their clocks differ, so a word counts from when this rank first saw it."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        record_in_memory()
+        store = dist.distributed_c10d._get_default_store()
+        self._store = store.clone() if hasattr(store, "clone") else store
+        self._store.set_timeout(timedelta(seconds=_STORE_S))
+        self._rank, self._ranks = rank, ranks
+        self._known: list[Place | None] = [None] * ranks
+
+    def places(self) -> list[Place | None]:
+        own = own_place(self._rank)
+        assert own is not None
+        try:
+            self._store.set(_key(self._rank), f"{own.step} {own.marks} {own.doing} {own.layer}")
+            keys = [_key(rank) for rank in range(self._ranks)]
+            said = self._asked(keys) if self._store.check(keys) else []
+        except RuntimeError:  # it went with its rank: what is known is all that can be told
+            said = []
+        for rank, word in enumerate(said):
+            self._hear(rank, word.decode())
+        self._known[self._rank] = own
+        return list(self._known)
+
+    def _asked(self, keys: list[str]) -> list[bytes]:
+        if self._store.has_extended_api():
+            return self._store.multi_get(keys)
+        return [self._store.get(key) for key in keys]
+
+    def _hear(self, rank: int, word: str) -> None:
+        step, marks, doing, layer = word.split(" ", 3)
+        before = self._known[rank]
+        if before is None or before.position != (int(step), int(marks)):
+            self._known[rank] = Place(
+                rank=rank,
+                process=0,
+                step=int(step),
+                marks=int(marks),
+                time_s=time.monotonic(),
+                doing=doing,
+                layer=layer,
+            )
+
+
+def _key(rank: int) -> str:
+    return f"slicewise/place/{rank}"
+
+
+class Watchdog:
+    def __init__(self, words: Words, timeout_s: float, tell: Callable[[Stall], None]) -> None:
+        self._words, self._timeout_s, self._tell = words, timeout_s, tell
+        self._since_s, self._world = time.monotonic(), dist.group.WORLD
+        threading.Thread(target=self._look, name="slicewise-watchdog", daemon=True).start()
+
+    def _look(self) -> None:
+        told = None
+        while dist.is_initialized() and dist.group.WORLD is self._world:
+            time.sleep(self._timeout_s / _LOOKS)
+            places = self._words.places()
+            stall = stalled(places, time.monotonic(), self._timeout_s, self._since_s)
+            if stall is None or not somebody_waits(places):
+                continue
+            where = tuple(place.position if place else None for place in places)
+            if where != told:  # once for each stall
+                told = where
+                self._tell(stall)
+
+
+_watched: dist.ProcessGroup | None = None
+
+
+def watch(timeout_s: float, tell: Callable[[Stall], None] | None = None) -> None:
+    """Look after the ranks of this world, once; not where our launcher does. Every rank calls it."""
+    global _watched
+    if timeout_s <= 0 or PLACE_FILE in os.environ or _watched is dist.group.WORLD or dist.get_backend() == "fake":
+        return
+    _watched = dist.group.WORLD
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    one_host = os.environ.get("LOCAL_WORLD_SIZE") == str(ranks)
+    words = SharedWords(rank, ranks) if one_host else StoreWords(rank, ranks)
+    Watchdog(words, timeout_s, tell or warn)
+
+
+def speaks(stall: Stall) -> bool:
+    """One rank tells: the first that is not what the others wait for."""
+    able = [rank for rank in range(len(stall.places)) if rank not in (stall.stopped or stall.behind)]
+    return dist.get_rank() == (able[0] if able else 0)
+
+
+def warn(stall: Stall) -> None:
+    """In a script; ending is left to the timeout of the process group, for a rank may be validating."""
+    if speaks(stall):
+        warnings.warn(str(stall), StallWarning, stacklevel=1)
