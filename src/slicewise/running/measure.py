@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -167,6 +167,15 @@ def _by_rank(step: StepTime, data_s: float) -> dict[str, list[float]]:
         **{term: [seconds] * len(every) for term, seconds in moved.items()},
         "update": update,
     }
+
+
+def by_layer(spent: Mapping[tuple[str, str], float], steps: int) -> dict[str, list[float]]:
+    """Seconds of forward in each layer, without its messages: the mean of all steps, for each rank."""
+    mine = {layer: total_s / steps for (doing, layer), total_s in spent.items() if doing == "compute"}
+    every: list[dict[str, float]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    names = dict.fromkeys(layer for told in every for layer in told)
+    return {layer: [told.get(layer, 0.0) for told in every] for layer in names}
 
 
 def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:

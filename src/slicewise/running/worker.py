@@ -26,6 +26,7 @@ from slicewise.running.contenders import Contender, opponent, pipeline_contender
 from slicewise.running.keeping import Keeper
 from slicewise.running.measure import (
     alternate,
+    by_layer,
     count_step,
     paired_ratio,
     peak_memory,
@@ -35,7 +36,7 @@ from slicewise.running.measure import (
 )
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
-from slicewise.runtime.whereabouts import mark
+from slicewise.runtime.whereabouts import adding_up, mark, recording
 from slicewise.timelines.chrome import write_trace
 from slicewise.validate.numerics import check_numerics
 
@@ -87,19 +88,22 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         first = keeper.resumed()
     if first:
         _draw_again(feed, request.warm_up + first)
-    measured = alternate(
-        contenders,
-        feed.batches,
-        request.iterations,
-        0 if first else request.warm_up,
-        layers=request.trace is not None,
-        first=first,
-        after=keeper.after if keeper else lambda steps: None,
-    )
+    with adding_up() as spent:
+        measured = alternate(
+            contenders,
+            feed.batches,
+            request.iterations,
+            0 if first else request.warm_up,
+            layers=request.trace is not None,
+            first=first,
+            after=keeper.after if keeper else lambda steps: None,
+        )
     result |= summary(sliced, measured.steps[sliced.name], measured.data_s)
     result["first_step"] = first
     if result["first_nan_step"] is not None:
         result["first_nan_step"] += first
+    if recording() and not request.compare:
+        result["layers_s"] = by_layer(spent, request.iterations - first + (0 if first else request.warm_up))
     if keeper:
         result["checkpoints"] = keeper.to_dict()
     if request.data:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from slicewise.runtime.environment import PLACE_FILE
 from slicewise.runtime.stalls import Stall, somebody_waits, stalled
-from slicewise.runtime.whereabouts import Place, own_place, record_in_memory, record_to, unpacked
+from slicewise.runtime.whereabouts import OUTSIDE, Place, mark, own_place, record_in_memory, record_to, unpacked
 
 _LOOKS = 8  # per timeout
 _STORE_S = 5.0  # a store that is silent for longer has stopped with its rank
@@ -44,6 +44,7 @@ class SharedWords(Words):
         dist.broadcast_object_list(told, src=0)
         folder = Path(told[0])
         record_to(folder / str(rank))
+        mark(OUTSIDE)
         dist.barrier()
         self._files = [(folder / str(other)).open("rb", buffering=0) for other in range(ranks)]
         dist.barrier()

@@ -10,6 +10,8 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,8 @@ _step, _marks = 0, 0
 _counted = False  # whoever trains says which step it is; otherwise forward passes are counted
 _process = 0
 _texts: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+_spent: dict[tuple[str, str], float] | None = None  # seconds from each mark to the next, where somebody adds them up
+_last: tuple[tuple[str, str], float] = (("", ""), 0.0)
 
 
 def record_to(path: Path) -> None:
@@ -66,15 +70,31 @@ def recording() -> bool:
 
 
 def mark(doing: str, layer: str = "") -> None:
-    global _marks
+    global _marks, _last
     memory = _memory
     if memory is None:
         return
     _marks += 1
-    text = _texts.get((doing, layer))
+    key, now_s = (doing, layer), time.monotonic()
+    text = _texts.get(key)
     if text is None:
-        text = _texts[doing, layer] = doing.encode(), layer.encode()[:_TEXT]
-    _RECORD.pack_into(memory, 0, _process, _step, _marks, time.monotonic(), *text)
+        text = _texts[key] = doing.encode(), layer.encode()[:_TEXT]
+    if _spent is not None:
+        before, since_s = _last
+        _spent[before] = _spent.get(before, 0.0) + now_s - since_s
+        _last = key, now_s
+    _RECORD.pack_into(memory, 0, _process, _step, _marks, now_s, *text)
+
+
+@contextmanager
+def adding_up() -> Iterator[dict[tuple[str, str], float]]:
+    """Seconds by what was done in which layer, of everything inside."""
+    global _spent, _last
+    _spent, _last = {}, (("", ""), time.monotonic())
+    try:
+        yield _spent
+    finally:
+        _spent = None
 
 
 def at_step(step: int) -> None:
