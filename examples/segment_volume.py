@@ -74,14 +74,17 @@ def main() -> None:
 
     loader = slicewise.data_loader(Balls(options.volumes), net, batch=1)
     restored = slicewise.load_checkpoint(options.checkpoint, net, optimizer, loader=loader) if options.resume else None
+    saving = None
     for number, (volume, label) in enumerate(loader, restored.step if restored else 0):
         loss = step(volume, label)
         if dist.get_rank() == 0 and number % 5 == 0:
             print(f"volume {number}: loss {loss.item():.3f}")
         if number % 10 == 9:  # written while the next volumes are trained on
-            slicewise.save_checkpoint(
+            saving = slicewise.save_checkpoint(
                 options.checkpoint, net, optimizer, step=number + 1, loader=loader, asynchronous=True
             )
+    if saving:
+        saving.wait()
     held = [*net.parameters(), volume[net.local_input()], *(x for s in optimizer.state.values() for x in s.values())]
     peak = peak_bytes(lambda: step(volume, label), held, torch.device("cpu"))
     net.eval()
