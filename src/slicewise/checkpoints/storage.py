@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemWriter
 
@@ -33,7 +33,7 @@ class _Summing(FileSystem):
             if mode != "wb":
                 yield stream
                 return
-            summed = _Stream(stream)
+            summed = _Stream(cast(IO[bytes], stream))
             yield summed
             stream.flush()  # a full disk is told here
             self.sums[Path(path).name] = summed.bytes, summed.crc

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 
@@ -61,7 +62,7 @@ class StoreWords(Words):
     def __init__(self, rank: int, ranks: int) -> None:
         record_in_memory()
         store = dist.distributed_c10d._get_default_store()
-        self._store = store.clone() if hasattr(store, "clone") else store
+        self._store: Any = store.clone() if hasattr(store, "clone") else store
         self._store.set_timeout(timedelta(seconds=_STORE_S))
         self._rank, self._ranks = rank, ranks
         self._known: list[Place | None] = [None] * ranks
@@ -82,7 +83,7 @@ class StoreWords(Words):
 
     def _asked(self, keys: list[str]) -> list[bytes]:
         if self._store.has_extended_api():
-            return self._store.multi_get(keys)
+            return list(self._store.multi_get(keys))
         return [self._store.get(key) for key in keys]
 
     def _hear(self, rank: int, word: str) -> None:

@@ -22,4 +22,4 @@ def _counting(file: Any) -> None:
     _sync(file)
 
 
-os.fsync = _counting
+os.fsync = _counting  # type: ignore[assignment]
