@@ -6,7 +6,7 @@ import tempfile
 from hypothesis import HealthCheck, settings
 
 os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have it; tests that are about widths set their own
-os.environ["SLICEWISE_CACHE"] = tempfile.mkdtemp(prefix="slicewise-tests-")  # no calibration of this machine is read or lost
+os.environ["SLICEWISE_CACHE"] = tempfile.mkdtemp(prefix="slicewise-tests-")  # this machine's calibration plays no part
 
 settings.register_profile(
     "slicewise",

@@ -34,7 +34,7 @@ class Agent:
         command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1:2", "--nproc-per-node", "1"]
         command += ["--max-restarts", "9", "--monitor-interval", "0.5", "--local-addr", address]
         command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{ADDRESSES[0]}:{port}", "--rdzv-id", "elastic"]
-        command += ["--rdzv-conf", "last_call_timeout=5,keep_alive_interval=1,is_host=" + str(address == ADDRESSES[0])]
+        command += ["--rdzv-conf", "last_call_timeout=15,is_host=" + str(address == ADDRESSES[0])]
         self.log = log
         environment = {**os.environ, **host.environment, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK"):

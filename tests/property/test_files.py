@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.prediction import Prediction
-from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
+from slicewise.cost.training import BATCHNORMS, OPTIMIZER_STATE, Training
+from slicewise.dtype import DTYPES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
 from tests.property.strategies import graphs, meshes, slicings
@@ -16,7 +17,7 @@ from tests.property.strategies import graphs, meshes, slicings
 def trainings() -> st.SearchStrategy[Training]:
     return st.builds(
         Training,
-        dtype=st.sampled_from(sorted(ITEM_BYTES)),
+        dtype=st.sampled_from(sorted(DTYPES)),
         optimizer=st.sampled_from(sorted(OPTIMIZER_STATE)),
         recompute=st.booleans(),
         batchnorm=st.sampled_from(BATCHNORMS),

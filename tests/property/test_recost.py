@@ -10,7 +10,8 @@ from slicewise.cluster.cluster import SOFTWARE, Cluster
 from slicewise.cluster.device import load_device
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.recost import recost_terms
-from slicewise.cost.training import BATCHNORMS, ITEM_BYTES, OPTIMIZER_STATE, Training
+from slicewise.cost.training import BATCHNORMS, OPTIMIZER_STATE, Training
+from slicewise.dtype import DTYPES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from tests.builders import DEVICE
@@ -24,7 +25,7 @@ DEVICES = [
 
 trainings = st.builds(
     Training,
-    dtype=st.sampled_from(sorted(ITEM_BYTES)),
+    dtype=st.sampled_from(sorted(DTYPES)),
     optimizer=st.sampled_from(sorted(OPTIMIZER_STATE)),
     recompute=st.booleans(),
     batchnorm=st.sampled_from(BATCHNORMS),

@@ -3,10 +3,12 @@
 stop    the process stops itself, as if somebody had sent SIGSTOP
 block   the loader never gives the batch
 kill    the process is killed
+cut     this emulated host's end of the link goes down
 """
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +23,15 @@ def _block() -> None:
     time.sleep(600)
 
 
+def _cut() -> None:
+    subprocess.run(["ip", "link", "set", os.environ["GLOO_SOCKET_IFNAME"], "down"], check=True)
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "block": _block,
+    "cut": _cut,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.throughput.hosts import hosts, why_not
 from slicewise.checkpoints.manifest import checkpoints
 from tests.machines import write_cores
 from tests.validation.commands import assert_refused, document, slicewise
@@ -114,6 +115,28 @@ def test_under_torchrun_a_stopped_rank_ends_the_run_too(
     assert done.returncode != 0
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("slicewise: ")]
     assert f"rank {rank} was last seen waiting for its own batch (step 1)" in line
+    assert _alive(plan) == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_link_that_is_cut_between_two_hosts_ends_both(
+    rank: int, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store of the ranks is on rank 0's host: the other cannot ask it any more."""
+    _fault(monkeypatch, tmp_path, "cut", rank, 3)
+    job = [sys.executable, "-m", "slicewise", "run", str(plan), "--iterations", "50", "--data", DATA]
+    with hosts(1000) as ends:
+        logs = [tmp_path / f"{number}.log" for number in range(2)]
+        started = [
+            host.start([*job, "--stall-timeout", "5"], number, 2, logs[number]) for number, host in enumerate(ends)
+        ]
+        codes = [process.wait(2 * BOUND_S) for process in started]
+    told = [log.read_text() for log in logs]
+    assert codes == [3, 3], told
+    assert any("slicewise: stalled: no rank has moved for " in words for words in told), told
+    assert all("last seen" in words for words in told if "stalled" in words)
     assert _alive(plan) == []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
+from slicewise.dtype import PLAIN, REDUCED
 from slicewise.graph.checks import MOST_ITEMS
 from slicewise.units import parse_amount, parse_count, parse_duration
 
@@ -108,7 +109,9 @@ def timeout(text: str) -> float:
 
 def add_training(parser: argparse.ArgumentParser, batchnorm: str = "exact") -> None:
     group = parser.add_argument_group("training")
-    group.add_argument("--dtype", default="fp32", help="fp32 (default), tf32, bf16 or fp16, where the device has it")
+    group.add_argument(
+        "--dtype", default=PLAIN, help=f"{PLAIN} (default), or {', '.join(REDUCED)} where the device has it"
+    )
     group.add_argument("--optimizer", default="sgd", help="sgd (default), momentum or adam: what it keeps per weight")
     group.add_argument(
         "--recompute", action="store_true", help="compute cheap layers again in backward and keep less memory"

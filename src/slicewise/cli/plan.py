@@ -64,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-limit", type=duration, metavar="TIME", help="stop after TIME; return the best plan and its proven gap"
     )
     group.add_argument("--gap", type=share, metavar="SHARE", help="proven this close to the optimum will do, as 0.01")
+    group.add_argument(
+        "--simplify",
+        type=share,
+        metavar="SHARE",
+        help="what a plan with fewer changes of slicing may cost, of the step (default: 0.5%%; 0: nothing)",
+    )
     group.add_argument("--search", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
     parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")

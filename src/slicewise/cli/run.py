@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, seed, shape, timeout
+from slicewise.dtype import PLAIN, RUN
 from slicewise.extras import require_torch
 from slicewise.strategy import LAYERWISE, PLANNED
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from slicewise.plans.plan import Plan
 
 HELP = "run a plan on real ranks: measured beside predicted, checked against one device"
-DTYPES = ("fp32", "bf16")
 _MOST_ITERATIONS = 1_000_000  # the times of all are kept
 
 
@@ -66,7 +66,7 @@ def add_made(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cluster", help=f"{CLUSTER} (default: local)")
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     group.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
-    group.add_argument("--dtype", help="fp32 (default) or bf16: autocast around forward and loss")
+    group.add_argument("--dtype", help=f"{PLAIN} (default) or {', '.join(RUN[1:])}: autocast around forward and loss")
     group.add_argument("--optimizer", help="sgd (default), momentum or adam")
     group.add_argument("--segments", type=positive, metavar="M", help="micro-batches of a pipeline (default: the best)")
     group.add_argument(
@@ -133,8 +133,8 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     check_runnable(plan.model)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
-    if plan.training.dtype not in DTYPES:
-        raise PlanError(f"`run` trains in {' or '.join(DTYPES)}, the plan is for {plan.training.dtype}; plan again")
+    if plan.training.dtype not in RUN:
+        raise PlanError(f"`run` trains in {' or '.join(RUN)}, the plan is for {plan.training.dtype}; plan again")
     try:
         if plan.pipeline:
             plan.pipeline.check(plan.sized(graph), plan.devices)

@@ -1,10 +1,12 @@
 """The fields of a cluster's description, version 1: a TOML file, or a table in a plan (docs/formats.md)."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType, defstruct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field
 
 from slicewise.cluster.kernels_file import KernelsFields
+from slicewise.dtype import REDUCED
 from slicewise.formats.schema import Count, Name, NonNegative, Positive, Share, Table
 from slicewise.strategy import STRATEGIES
 
@@ -39,10 +41,22 @@ class EfficiencyFields(Table):
     conv3d_backward: Positive | UnsetType = UNSET
 
 
-class ReducedFields(Table):
-    tf32: Positive | UnsetType = UNSET
-    bf16: Positive | UnsetType = UNSET
-    fp16: Positive | UnsetType = UNSET
+def _by_name(name: str, names: Iterable[str]) -> type[Struct]:
+    """A table with an optional factor or rate for each of `names`."""
+    fields = [(key.replace("+", "_"), Positive | UnsetType, field(default=UNSET, name=key)) for key in names]
+    return defstruct(name, fields, bases=(Table,), module=__name__)
+
+
+if TYPE_CHECKING:
+
+    class ReducedFields(Table):
+        """Peak FLOP/s of every dtype but fp32, by its name."""
+
+    class CommunicationFields(Table):
+        """A factor for every strategy, by its name."""
+else:
+    ReducedFields = _by_name("ReducedFields", REDUCED)
+    CommunicationFields = _by_name("CommunicationFields", STRATEGIES)
 
 
 class DeviceFields(Table):
@@ -64,19 +78,6 @@ class FixedComputeFields(Table):
     filter: Positive | UnsetType = UNSET
     channel: Positive | UnsetType = UNSET
     spatial: Positive | UnsetType = UNSET
-
-
-if TYPE_CHECKING:
-
-    class CommunicationFields(Table):
-        """A factor for every strategy, by its name."""
-else:
-    CommunicationFields = defstruct(
-        "CommunicationFields",
-        [(name.replace("+", "_"), Positive | UnsetType, field(default=UNSET, name=name)) for name in STRATEGIES],
-        bases=(Table,),
-        module=__name__,
-    )
 
 
 class TuningFields(Table):

@@ -10,12 +10,11 @@ from msgspec import UNSET, to_builtins
 
 from slicewise.cluster.cluster_file import DeviceFields
 from slicewise.cluster.kernels import Kernels, fitted_kernels, read_kernels
+from slicewise.dtype import PLAIN
 from slicewise.errors import ClusterError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
 from slicewise.formats.words import shown
-
-DTYPES = ("fp32", "tf32", "bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +31,14 @@ class Device:
     efficiency: Mapping[str, float]
     # a matrix dim of this size reaches half of its efficiency: rows, columns, reduction
     half_size: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    # peaks of tf32, bf16 and fp16, where it has them
+    # peaks of the other dtypes, where it has them
     reduced_flops_per_s: Mapping[str, float] = field(default_factory=dict)
     kernels: Kernels | None = None
 
     @property
     def peaks(self) -> dict[str, float]:
         """FLOP/s of every dtype it has."""
-        return {"fp32": self.peak_flops_per_s, **self.reduced_flops_per_s}
+        return {PLAIN: self.peak_flops_per_s, **self.reduced_flops_per_s}
 
     def flops(self, dtype: str) -> float:
         """Peak FLOP/s: `load_device("A100-80").flops("bf16") == 312e12`."""

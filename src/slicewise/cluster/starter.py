@@ -7,6 +7,7 @@ from pathlib import Path
 from slicewise.cluster.cluster import description, parse_cluster
 from slicewise.cluster.device import Device
 from slicewise.cluster.writing import said, toml
+from slicewise.dtype import REDUCED
 
 _HEAD = """\
 # A cluster for slicewise, begun from {base}. Edit it, see how it is understood, and plan for it:
@@ -30,7 +31,7 @@ _COMMENTS = {
     "peak_flops_per_s": "fp32",
     "kernel_s": "what calling any layer costs",
     "half_size": "rows, columns, reduction: a matrix product of that size reaches half the efficiency",
-    "[device.reduced_flops_per_s]": "peaks of tf32, bf16, fp16",
+    "[device.reduced_flops_per_s]": f"peaks of {', '.join(REDUCED)}",
     "[device.efficiency]": "the share of the peak that large layers reach; with this and without kernels: a roofline",
     "[device.kernels.simt]": "what kernels reach, by kind and direction (docs/cost.md)",
 }

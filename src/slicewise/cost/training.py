@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from slicewise.dtype import DTYPES
 from slicewise.errors import UnknownName
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.layer_graph import LayerGraph
 
-ITEM_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # of activations; weights stay in fp32, as under autocast
 OPTIMIZER_STATE = {"sgd": 0, "momentum": 1, "adam": 2}  # items kept per weight
 BATCHNORMS = ("exact", "local")
 WEIGHT_BYTES = 4
@@ -23,7 +23,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for what, name, known in (
-            ("dtype", self.dtype, ITEM_BYTES),
+            ("dtype", self.dtype, DTYPES),
             ("optimizer", self.optimizer, OPTIMIZER_STATE),
             ("batchnorm", self.batchnorm, BATCHNORMS),
         ):
@@ -37,7 +37,7 @@ class Training:
     @property
     def item_bytes(self) -> int:
         """Of one activation."""
-        return ITEM_BYTES[self.dtype]
+        return DTYPES[self.dtype].item_bytes
 
     @property
     def state_items(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise.dtype import DTYPES
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Floats
@@ -94,7 +95,7 @@ def traffic(layer: Layer, direction: str, *, software: str, dtype: str, on_matri
     take element-wise layers along, but for the second input of a sum. Norms of plain software take 16 bits no quicker
     than 32.
     """
-    forward, half = direction == "forward", dtype in ("bf16", "fp16")
+    forward, half = direction == "forward", DTYPES[dtype].item_bytes == 2
     tuned = software == "tuned" and half
     if layer.kind is Kind.CONV:
         return 3.0 if on_matrix_units and not tuned else 1.0

@@ -24,7 +24,7 @@ from slicewise.planning.modelling import model_of
 from slicewise.plans.plan import Plan, loaded, spelled
 from slicewise.search.baselines import baseline_slicings, data
 from slicewise.search.pins import Pins
-from slicewise.simulate.predicting import predicted_step
+from slicewise.simulate.predicting import predicted_step, predicted_steps_s
 from slicewise.terms import LAYER_TERMS
 
 _AT_ONCE = 16
@@ -38,6 +38,7 @@ class Alternative:
     slicing: str
     cost: Cost
     fits: bool  # in the device's memory, with all other layers as they are
+    iteration_s: float = 0.0  # of the whole step with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Decision:
     slicing: str
     dims: tuple[str, ...]
     cost: Cost
+    iteration_s: float  # of the whole step
     reference: Alternative | None  # None where the reference slices it the same way
     runner_up: Alternative | None  # None where nothing else is legal
     flips: tuple[Flip, ...] = ()
@@ -60,7 +62,11 @@ class Decision:
     @property
     def worth_s(self) -> float:
         """Seconds that a step would take longer without it; negative where the other would be better."""
-        return self.against.cost.total_s - self.cost.total_s if self.against else 0.0
+        return self.longer_s(self.against) if self.against else 0.0
+
+    def longer_s(self, other: Alternative) -> float:
+        """Seconds that a step would take longer with the other slicing, what is hidden behind compute left out."""
+        return other.iteration_s - self.iteration_s
 
     def to_dict(self) -> dict[str, Any]:
         def told(other: Alternative | None) -> dict[str, Any] | None:
@@ -70,6 +76,7 @@ class Decision:
             return {
                 "slicing": other.slicing,
                 "fits": other.fits,
+                "iteration_s": other.iteration_s,
                 "saved_s": saved.total_s,
                 "saved_bytes": saved.bytes_moved,
                 "saved": {term.name: saved.seconds(term.name) for term in LAYER_TERMS},
@@ -183,7 +190,7 @@ def explain_slicings(
     groups = [[model.graph.index[layer]]] if layer else _groups(model, slicings, reference_slicings, per_layer)
     total = sum(model.plan_costs(slicings).values(), Cost())
     room_bytes = memory_limit_bytes - total.peak_memory_bytes
-    judge = _Judge(model, room_bytes, space or model.space)
+    judge = _Judge(model, slicings, room_bytes, space or model.space)
     cluster, graph = model.cluster, model.graph
     return Explanation(
         title=f"{graph.name} on {cluster.name}, {cluster.devices} devices, batch {graph.batch}",
@@ -210,39 +217,63 @@ def _groups(
     return groups
 
 
-class _Judge:
-    """Decides stretch by stretch; those that cannot be told apart are looked at once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighed:
+    """What is the same for all stretches that cannot be told apart."""
 
-    def __init__(self, model: CostModel, room_bytes: float, space: Space) -> None:
-        self.model, self.room_bytes = model, max(0.0, room_bytes)
+    slicing: Slicing
+    cost: Cost
+    reference: tuple[Assignment, Alternative] | None
+    contenders: list[tuple[Assignment, Alternative]]
+    flips: tuple[Flip, ...]
+
+
+class _Judge:
+    """Decides stretch by stretch. Those that cannot be told apart are priced once; the step is simulated for each."""
+
+    def __init__(self, model: CostModel, slicings: Mapping[str, Slicing], room_bytes: float, space: Space) -> None:
+        self.model, self.slicings, self.room_bytes = model, slicings, max(0.0, room_bytes)
         self.changed = Changed(model)
         self.space = space
         self.axes = {axis.name: axis.size for axis in model.cluster.mesh.axes}
-        self._known: dict[object, Decision] = {}
+        self._known: dict[object, _Weighed] = {}
 
     def decision(self, stretch: Stretch) -> Decision:
+        """The runner-up is the one with the shortest step, of those that are cheapest by the sum of terms."""
         key = stretch.likeness
         if key not in self._known:
-            self._known[key] = self._decision(stretch)
-        return replace(self._known[key], layers=stretch.layers)
+            self._known[key] = self._weighed(stretch)
+        known = self._known[key]
+        others = [*([known.reference] if known.reference else []), *known.contenders]
+        plans = [self.slicings, *({**self.slicings, **stretch.slicings(assignment)} for assignment, _ in others)]
+        now_s, *steps_s = predicted_steps_s(self.model, plans)
+        timed = [replace(told, iteration_s=step_s) for (_, told), step_s in zip(others, steps_s, strict=True)]
+        contenders = timed[1:] if known.reference else timed
+        return Decision(
+            layers=stretch.layers,
+            slicing=spelled(known.slicing, self.axes),
+            dims=tuple(dict.fromkeys(dim for dim in known.slicing if dim)),
+            cost=known.cost,
+            iteration_s=now_s,
+            reference=timed[0] if known.reference else None,
+            runner_up=min(contenders, key=lambda other: other.iteration_s) if contenders else None,
+            flips=known.flips,
+        )
 
-    def _decision(self, stretch: Stretch) -> Decision:
+    def _weighed(self, stretch: Stretch) -> _Weighed:
         best = self._contenders(stretch)
         reference = None if stretch.reference == stretch.chosen else stretch.reference
         others = [*([reference] if reference else []), *(other for other in best if other != reference)]
-        slicing = stretch.deciding(stretch.chosen)
-        return Decision(
-            layers=stretch.layers,
-            slicing=spelled(slicing, self.axes),
-            dims=tuple(dict.fromkeys(dim for dim in slicing if dim)),
+        return _Weighed(
+            slicing=stretch.deciding(stretch.chosen),
             cost=stretch.cost(self.model, stretch.chosen),
-            reference=self._alternative(stretch, reference) if reference else None,
-            runner_up=self._alternative(stretch, best[0]) if best else None,
+            reference=(reference, self._alternative(stretch, reference)) if reference else None,
+            contenders=[(other, self._alternative(stretch, other)) for other in best],
             flips=self.changed.flips(stretch, [(self._spelled(stretch, other), other) for other in others]),
         )
 
     def _contenders(self, stretch: Stretch) -> list[Assignment]:
-        """The best other slicings that fit, the runner-up first: exact, as bounds come in order."""
+        """The other slicings that fit and cost least: exact, as bounds come in order."""
         best: list[tuple[float, Assignment]] = []
         left = stretch.alternatives(self.model, self.space, self.room_bytes)
         while left and (len(best) < CONTENDERS or left[0][0] < best[-1][0]):

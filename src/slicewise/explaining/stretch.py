@@ -70,7 +70,8 @@ class Stretch:
             self._layer.setdefault(found, position)
             return found
 
-        self.members = Counter(member(position) for position in self.positions)
+        self._member = {position: member(position) for position in self.positions}
+        self.members = Counter(self._member.values())
         self.edges: Counter[Edge] = Counter()
         for before, after, slot in graph.edges:
             if before in inside or after in inside:
@@ -85,6 +86,10 @@ class Stretch:
     def likeness(self) -> object:
         """Equal for stretches whose layers and edges cost the same, whatever their names."""
         return frozenset(self.members.items()), frozenset(self.edges.items())
+
+    def slicings(self, assignment: Assignment) -> dict[str, Slicing]:
+        """By layer."""
+        return {name: assignment[self._member[at]] for name, at in zip(self.layers, self.positions, strict=True)}
 
     def deciding(self, assignment: Assignment) -> Slicing:
         """The slicing to tell it by: that of its first product, or of its first layer that is not input or output."""

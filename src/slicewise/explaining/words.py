@@ -42,11 +42,11 @@ def _choice(decision: "Decision", explanation: "Explanation") -> str:
     assert against is not None
     by = f"{_sliced(decision.dims)} ({decision.slicing})"
     if decision.reference is None:
-        worse = against.cost.total_s - decision.cost.total_s
+        worse = decision.worth_s
         start = f"{span(decision.layers)} {verb(decision.layers)} {by}, as under {explanation.reference} parallelism: "
         change = balance(against.cost - decision.cost)
         if worse < 0:
-            return f"{start}{against.slicing} would be {seconds(-worse)} faster: it {change}."
+            return f"{start}with {against.slicing} a step would be {seconds(-worse)} shorter: it {change}."
         return f"{start}the next best, {against.slicing}, would take {seconds(worse)} more: it {change}."
     saved_s = decision.worth_s
     worth = f"worth {seconds(saved_s)}" if saved_s >= 0 else f"{seconds(-saved_s)} slower than {against.slicing}"
@@ -57,11 +57,11 @@ def _choice(decision: "Decision", explanation: "Explanation") -> str:
 
 
 def _runner_up(decision: "Decision", other: "Alternative") -> str:
-    gap_s = other.cost.total_s - decision.cost.total_s
+    gap_s = decision.longer_s(other)
     if abs(gap_s) < 1e-9:
         return f"{other.slicing} would do as well."
     if gap_s < 0:
-        return f"{other.slicing} would be {seconds(-gap_s)} faster."
+        return f"With {other.slicing} a step would be {seconds(-gap_s)} shorter."
     return f"The next best, {other.slicing}, would take {seconds(gap_s)} more."
 
 
@@ -131,14 +131,14 @@ def span(layers: Sequence[str]) -> str:
 
 
 def heading(explanation: "Explanation") -> str:
-    now, then = explanation.predicted.additive_s, explanation.reference_predicted.additive_s
+    now, then = explanation.predicted, explanation.reference_predicted
     why = f" ({explanation.reason})" if explanation.reason else ""
-    word = "saves" if then >= now else "costs"
+    saved_s = then.iteration_s - now.iteration_s
+    word = "saves" if saved_s >= 0 else "costs"
     return (
-        f"{explanation.title}: {seconds(now)} of work and communication in a step, {seconds(then)} under "
-        f"{explanation.reference} parallelism{why}: the plan {word} {seconds(abs(then - now))}. With overlap, a "
-        f"step is predicted to take {seconds(explanation.predicted.iteration_s)} against "
-        f"{seconds(explanation.reference_predicted.iteration_s)}."
+        f"{explanation.title}: a step is predicted to take {seconds(now.iteration_s)}, {seconds(then.iteration_s)} "
+        f"under {explanation.reference} parallelism{why}: the plan {word} {seconds(abs(saved_s))}. Work and "
+        f"communication, hidden or not, add up to {seconds(now.additive_s)} against {seconds(then.additive_s)}."
     )
 
 

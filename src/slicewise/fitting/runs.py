@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn
 
-from slicewise.cluster.device import DTYPES
+from slicewise.dtype import DTYPES
 from slicewise.errors import RequestError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import number, parse_csv, read_text

@@ -10,8 +10,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_choices
 from slicewise.planning.modelling import model_of
 from slicewise.plans.plan import Plan, loaded, spelled
-from slicewise.simulate.many import ManyPlans
-from slicewise.simulate.predicting import predicted_step
+from slicewise.simulate.predicting import predicted_steps_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +58,4 @@ def _steps_s(model: CostModel, plan: Plan, layer: str, slicings: Sequence[Slicin
     together = next((tie for tie in model.graph.ties if number in tie), (number,))
     names = [model.graph.layers[tied].name for tied in together]
     plans = [{**plan.slicings, **dict.fromkeys(names, slicing)} for slicing in slicings]
-    if not model.overlaps:
-        return [predicted_step(model, changed).iteration_s for changed in plans]
-    return ManyPlans(model).simulated_s(plans)
+    return predicted_steps_s(model, plans)

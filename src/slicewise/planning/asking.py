@@ -15,7 +15,7 @@ from slicewise.planning.fastest import fastest_plan
 from slicewise.planning.frontier import pareto_plans
 from slicewise.planning.named import baseline_plan, check_strategy
 from slicewise.plans.plan import Plan
-from slicewise.plans.request import Request
+from slicewise.plans.request import SIMPLIFY, Request
 from slicewise.search.solver import Progress
 from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.units import bytes_of, seconds_of
@@ -37,6 +37,7 @@ SEARCHED: Mapping[str, Any] = {
     "forbid": (),
     "time_limit": None,
     "gap": 0.0,
+    "simplify": SIMPLIFY,
     "search": "elimination",
 }
 
@@ -58,6 +59,7 @@ def plan(
     forbid: Sequence[str] = (),
     objective: str = "time",
     gap: float = 0.0,
+    simplify: float = SIMPLIFY,
     time_limit: float | str | None = None,
     cost: str = "analytic",
     space: str | Space = "full",
@@ -76,8 +78,9 @@ def plan(
     `model` is a name as `slicewise plan` takes it, a saved or captured graph, or a module with a `sample` of its input.
     `batch` is over all devices: left out, the graph's or the sample's own, or 32 per device for a name. The plan fits
     the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
-    decided already. `software` is "plain" or "tuned" (the cluster's by default). After `time_limit` (seconds or "5min")
-    you get the best plan so far and its proven gap.
+    decided already. Of plans whose steps differ by less than `simplify`, a share, the one with the fewest changes of
+    slicing is returned. `software` is "plain" or "tuned" (the cluster's by default). After `time_limit` (seconds or
+    "5min") you get the best plan so far and its proven gap.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
     >>> plan.certificate["optimal"]
@@ -93,6 +96,7 @@ def plan(
         "forbid": tuple(forbid),
         "time_limit": time_limit,
         "gap": gap,
+        "simplify": simplify,
         "search": search,
         "segments": segments,
     }
@@ -107,7 +111,8 @@ def plan(
         memory_limit_bytes=bytes_of(memory_limit),
         fix=tuple(fix),
         forbid=tuple(forbid),
-        gap=_share(gap),
+        gap=_share("gap", gap),
+        simplify=_share("simplify", simplify),
         time_limit_s=seconds_of(time_limit),
         search=search,
         segments=segments,
@@ -216,7 +221,7 @@ def _space(space: str | Space, dims_per_layer: int | None, dims_per_tier: int | 
     return found
 
 
-def _share(gap: float) -> float:
-    if not 0 <= gap < 1:
-        raise RequestError(f"gap must be a share such as 0.01 (got {gap})")
-    return gap
+def _share(name: str, value: float) -> float:
+    if not 0 <= value < 1:
+        raise RequestError(f"{name} must be a share such as 0.01 (got {value})")
+    return value

@@ -1,9 +1,9 @@
 """The slicing of every layer that makes one training step fastest, with proof and baselines.
 
 model_for            graph, machine and training -> what everything costs
-best_slicings        the optimum by the sum of terms, and its certificate      search/optimum.py
-reweighted           optima of the same tables with less gradient exchange      search/reweighting.py
-rescored             the fastest of all with overlap simulated                 search/rescoring.py
+candidates           every slicing that may be chosen, and its price           search/candidates.py
+best_of              the optimum by the sum of terms, and its certificate      search/optimum.py
+best_step            from there to the fastest step with overlap simulated     search/best_step.py
 describe             the plan, beside the baselines
 _price_again         the same plan by an evaluator that shares no code         cost/recost.py
 """
@@ -26,12 +26,11 @@ from slicewise.planning.remedies import remedies
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
 from slicewise.search.baselines import baseline_slicings
-from slicewise.search.certificate import OPTIMUM
-from slicewise.search.optimum import best_slicings
+from slicewise.search.best_step import best_step
+from slicewise.search.candidates import candidates
+from slicewise.search.optimum import best_of
 from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
-from slicewise.search.rescoring import rescored
-from slicewise.search.reweighting import reweighted
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.predicting import predicted_step
 from slicewise.units import ROUNDING, amount
@@ -54,9 +53,12 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
         gap=request.gap,
         progress=progress,
     )
+    began_s = time.perf_counter()
+    pool = candidates(model, request.space, found, pins)
+    priced_s = time.perf_counter() - began_s
     try:
-        slicings, certificate = best_slicings(
-            model,
+        slicings, certificate = best_of(
+            pool,
             request.space,
             found,
             settings=settings,
@@ -66,26 +68,36 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
         )
     except MemoryLimitError as error:
         raise InfeasibleError(f"{error}{remedies(model, limit, request.space, pins)}") from error
+    certificate = replace(certificate, tables_s=certificate.tables_s + priced_s)
     proof = certificate.to_dict()
     if request.objective == "time" and model.overlaps:
         began_s = time.perf_counter()
-        known = {**found, OPTIMUM: slicings}
-        others = reweighted(model, request.space, known, settings=settings, pins=pins)
-        progress("simulating the best plans and the baselines")
-        again = rescored(model, slicings, {**found, **others.plans}, pins=pins, memory_limit_bytes=limit)
-        slicings, lower_s = dict(again.slicings), others.simulated_lower_s
+        best = best_step(
+            pool,
+            slicings,
+            found,
+            settings=settings,
+            pins=pins,
+            memory_limit_bytes=limit,
+            simplify=request.simplify,
+            patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
+        )
+        slicings = dict(best.slicings)
         certificate = replace(
             certificate,
             search_s=certificate.search_s + time.perf_counter() - began_s,
-            simulated_lower_s=lower_s,
-            simulated_gap=None if lower_s is None else max(0.0, 1 - lower_s / again.simulated_s),
+            simulated_lower_s=best.lower_s,
+            simulated_gap=max(0.0, 1 - best.lower_s / best.simulated_s),
         )
-        proof = replace(certificate, returned=again.origin).to_dict() | {
+        proof = replace(certificate, returned=best.origin).to_dict() | {
             "rescored": {
-                "returned": again.origin,
-                "candidates": again.candidates,
-                "simulated_s": again.simulated_s,
-                "optimum_simulated_s": again.optimum_s,
+                "returned": best.origin,
+                "candidates": best.candidates,
+                "simulated_s": best.simulated_s,
+                "optimum_simulated_s": best.optimum_s,
+                "fastest_s": best.fastest_s,
+                "changes": best.changes,
+                "fastest_changes": best.fastest_changes,
             }
         }
     baselines = _priced(model, found, limit)

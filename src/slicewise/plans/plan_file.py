@@ -80,6 +80,7 @@ class RequestFields(Table):
     time_limit_s: Positive | None
     search: Name
     segments: Count | None
+    simplify: Share = 0.0  # plans of earlier releases were not made simpler
 
 
 class PlanV2Fields(PlanV1Fields):

@@ -13,6 +13,8 @@ from slicewise.partition.legal import Space
 from slicewise.plans.plan_file import RequestFields
 from slicewise.strategy import LAYERWISE
 
+SIMPLIFY = 0.005
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -30,6 +32,7 @@ class Request:
     fix: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
     gap: float = 0.0  # a plan proven to be this close to the optimum will do
+    simplify: float = SIMPLIFY  # of the step: what a plan with fewer changes of slicing may cost
     time_limit_s: float | None = None
     search: str = "elimination"
     segments: int | None = None  # micro-batches of a pipeline; None: the best

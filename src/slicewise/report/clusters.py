@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
-from slicewise.cluster.device import DTYPES, Device
+from slicewise.cluster.device import Device
 from slicewise.cluster.writing import tuning_toml
+from slicewise.dtype import DTYPES
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds

@@ -42,7 +42,7 @@ def show_explanation(explanation: Explanation) -> None:
             seconds(decision.worth_s) if other else "",
             reason(decision.cost - other.cost) if other else "",
             runner_up.slicing if runner_up else "none",
-            seconds(runner_up.cost.total_s - decision.cost.total_s) if runner_up else "",
+            seconds(decision.longer_s(runner_up)) if runner_up else "",
             "\n".join(f"{short(flip)}: {flip.becomes}" for flip in decision.flips),
         )
     told = "Worths include the layout changes on both sides, so they need not add up. `--layer NAME` shows one layer."
@@ -126,8 +126,9 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
             if len(difference.changes) > _CHANGES:
                 table.add_row(f"and {len(difference.changes) - _CHANGES} more", "", "", "", "", "")
         told = (
-            f"saves: of {other} over {one}, layers joined by edges together; the rows add up to "
-            f"{seconds(comparison.saved_s)}. undone: what a step would take longer, were only this change undone"
+            f"saves: work and communication of {other} less than of {one}, hidden or not, layers joined by edges "
+            f"together; the rows add up to {seconds(comparison.saved_s)}. undone: what there would be more of, were "
+            "only this change undone"
         )
     page.show(table, Prose(told, style="dim"))
     rows = comparison.changes if comparison.differences is None else comparison.differences

@@ -12,11 +12,13 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from slicewise.cost.training import Training
+from slicewise.dtype import DTYPES
 from slicewise.errors import PlanError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
 from slicewise.runtime.batches import Batch, Loss, loss_scale, rank_loss
 from slicewise.runtime.clock import backpropagate
+from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.parallel import parallelize
 from slicewise.runtime.pipeline import pipeline
 from slicewise.runtime.skeleton import duplicate
@@ -143,7 +145,7 @@ def _trained(training: Training, loss: Callable[[Batch], Tensor]) -> Callable[[B
 
 
 def _autocast(training: Training, fed: Batch) -> AbstractContextManager[object]:
-    """bf16: forward and loss under autocast, weights in fp32."""
-    if training.dtype == "bf16":
-        return torch.autocast(fed.inputs.device.type, dtype=torch.bfloat16)
+    """A narrow dtype: forward and loss under autocast, weights in fp32."""
+    if DTYPES[training.dtype].autocast:
+        return torch.autocast(fed.inputs.device.type, dtype=torch_dtype(training.dtype))
     return nullcontext()

@@ -36,6 +36,7 @@ from slicewise.running.measure import (
 )
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
+from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.whereabouts import adding_up, mark, recording
 from slicewise.timelines.chrome import write_trace
 from slicewise.validate.numerics import check_numerics
@@ -160,7 +161,7 @@ def _feed(request: RunRequest, graph: LayerGraph, device: torch.device) -> Feed:
     plan = request.plan
     local_samples = graph.batch % plan.devices == 0 and plan.pipeline is None
     # under autocast the first layer would narrow its input anyway: let the network move it narrow
-    dtype = torch.bfloat16 if plan.training.dtype == "bf16" and plan.pipeline is None else torch.float32
+    dtype = torch_dtype(plan.training.dtype) if plan.pipeline is None else torch.float32
     if request.data:
         return Feed.of_factory(request.data, graph, device, dtype, local_samples)
     return Feed.synthetic(Batch.synthetic(graph, torch.float32, device, request.seed).fed(local_samples).to(dtype))

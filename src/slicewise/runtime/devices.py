@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from slicewise.dtype import DTYPES
 from slicewise.errors import RequestError
 from slicewise.runtime.environment import FAILURE_FILE, MEETING_FILE
 
@@ -15,6 +16,11 @@ def rank_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device("cpu")
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Of an activation under a plan for dtype `name`: `torch_dtype("bf16") is torch.bfloat16`."""
+    return getattr(torch, DTYPES[name].torch_name)  # type: ignore[no-any-return]
 
 
 def start_rank() -> torch.device:

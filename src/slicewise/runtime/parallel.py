@@ -19,13 +19,10 @@ from slicewise.partition.following import followed
 from slicewise.plans.plan import Plan
 from slicewise.runtime.agreement import described, together
 from slicewise.runtime.blueprint import samples
+from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.runtime.watchdog import watch
-
-# what a model's weights are under a plan for a dtype: narrow ones are for autocast
-_WEIGHTS = {"fp32": (torch.float32,), "tf32": (torch.float32,), "bf16": (torch.float32, torch.bfloat16)}
-_WEIGHTS |= {"fp16": (torch.float32, torch.float16)}
 
 
 class DtypeWarning(UserWarning):
@@ -177,7 +174,7 @@ def _captured(model: nn.Module, plan: Plan, planned: LayerGraph | None) -> tuple
 
 
 def _check_dtype(model: nn.Module, plan: Plan) -> None:
-    allowed = _WEIGHTS.get(plan.training.dtype, (torch.float32,))
+    allowed = (torch.float32, torch_dtype(plan.training.dtype))
     for name, parameter in model.named_parameters():
         if parameter.is_floating_point() and parameter.dtype not in allowed:
             warnings.warn(

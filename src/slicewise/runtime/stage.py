@@ -12,14 +12,13 @@ from slicewise.errors import PlanError
 from slicewise.graph.capture import first_names
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.stages import Cuts, held_names
-from slicewise.runtime.devices import rank_device
+from slicewise.runtime.devices import rank_device, torch_dtype
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.initial import Initialize, initial_values
 from slicewise.runtime.kernels import Context, Pass
 from slicewise.runtime.program import Program
 from slicewise.runtime.weights import Names
 
-_NARROW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _ALONE = Mesh(())  # a stage is one device's: no axis, no process group
 
 
@@ -45,7 +44,7 @@ class Stage(Names):
         device = rank_device() if first.is_meta else first.device
         self._hold(model, device, seed, initialize)
         self._dtype = first.dtype
-        self.sent_dtype = _NARROW.get(dtype, first.dtype) if first.dtype == torch.float32 else first.dtype
+        self.sent_dtype = torch_dtype(dtype) if first.dtype == torch.float32 else first.dtype
         self._context = Context(
             groups=Groups(_ALONE, 0),
             tensors={**dict(self.named_parameters()), **dict(self.named_buffers())},

@@ -36,8 +36,30 @@ def best_slicings(
     objective: str = "time",
 ) -> tuple[dict[str, Slicing], Certificate]:
     """The plan with the smallest additive cost in `space`, widened by the slicings of the `known` plans."""
-    effort = Effort()
     pool = candidates(model, space, known, pins)
+    return best_of(
+        pool,
+        space,
+        known,
+        settings=settings,
+        pins=pins,
+        memory_limit_bytes=memory_limit_bytes,
+        objective=objective,
+    )
+
+
+def best_of(
+    pool: Candidates,
+    space: Space,
+    known: Mapping[str, Mapping[str, Slicing]],
+    *,
+    settings: Settings,
+    pins: Pins,
+    memory_limit_bytes: float,
+    objective: str = "time",
+) -> tuple[dict[str, Slicing], Certificate]:
+    """The same of a pool that is priced already."""
+    effort = Effort()
     plans = [rows for plan in known.values() if (rows := pool.rows(plan)) is not None]
     if objective == "memory":
         check_fits(pool, memory_limit_bytes)

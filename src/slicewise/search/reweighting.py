@@ -8,60 +8,40 @@ before it.
 The optimum without any gradient exchange is also a bound: no plan simulates below it, for what is not hidden only adds.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-from slicewise.cost.model import CostModel
-from slicewise.partition.choices import Floats
-from slicewise.partition.layout import Slicing
-from slicewise.partition.legal import Space
-from slicewise.search.candidates import Candidates, candidates
-from slicewise.search.pins import Pins
-from slicewise.search.solver import Effort, Settings, solve
+from slicewise.search.candidates import Candidates
+from slicewise.search.shortlist import Rows, Shortlist
+from slicewise.search.solver import Effort, Settings, solve, solve_tables
 
 _WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.0)
-_MOST = 100_000  # slicings of all layers: above that, solving again takes longer than people wait
+_CLOSE = 0.01  # a bound that is this near will do where the tables are large
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reweighted:
-    plans: Mapping[str, Mapping[str, Slicing]]  # by what they are the optimum of
-    simulated_lower_s: float | None  # no plan of the space simulates below; None where that was not looked into
-
-
-def reweighted(
-    model: CostModel,
-    space: Space,
-    known: Mapping[str, Mapping[str, Slicing]],
-    *,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
-    pins: Pins = Pins(),  # noqa: B008 (frozen)
-) -> Reweighted:
-    """The same problem as for `best_slicings`, whose optimum may be among the `known` plans."""
-    pool = candidates(model, space, known, pins)
-    if sum(map(len, pool.choices)) > _MOST:
-        return Reweighted(plans={}, simulated_lower_s=None)
-    plans = [rows for plan in known.values() if (rows := pool.rows(plan)) is not None]
-    found: dict[str, Mapping[str, Slicing]] = {}
-    lower_s = None
-    amortised = _amortised(model, pool)
+def reweighted(listed: Shortlist, settings: Settings) -> dict[str, Rows]:
+    """Optima among the shortlisted slicings, by what they are the optimum of."""
+    found: dict[str, Rows] = {}
     for weight in _WEIGHTS:
+        if time.perf_counter() > settings.deadline_s:
+            break
         settings.progress(f"solving again with gradient exchange weighted {weight:g}")
-        vectors = [
-            timed.total_s - timed.sync_s + weight * sync_s
-            for timed, sync_s in zip(pool.seconds, amortised, strict=True)
-        ]
-        solved = solve(model, pool.choices, vectors, plans, replace(settings, search="elimination"), Effort())
-        plans.append(list(solved.choice))
-        found[f"the optimum with gradient exchange weighted {weight:g}"] = pool.slicings(solved.choice)
-        lower_s = solved.lower
-    return Reweighted(plans=found, simulated_lower_s=lower_s)
+        solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()])
+        found[f"the optimum with gradient exchange weighted {weight:g}"] = solved.choice
+    return found
 
 
-def _amortised(model: CostModel, pool: Candidates) -> list[Floats]:
-    """Per layer and choice, gradient exchange with its share of a bucket's latency; equal layers are priced once."""
-    priced: dict[int, Floats] = {}
-    for layer, rows, timed in zip(model.graph, pool.choices, pool.seconds, strict=True):
-        if id(timed) not in priced:
-            priced[id(timed)] = model.amortised_sync_s(layer, rows) if layer.weights else timed.sync_s
-    return [priced[id(timed)] for timed in pool.seconds]
+def simulated_bound(pool: Candidates, plans: Sequence[Rows], settings: Settings, patience_s: float) -> float:
+    """Seconds that no plan of the pool simulates below; what the time allows, if it takes longer than `patience_s`."""
+    now_s = time.perf_counter()
+    hurried = replace(
+        settings,
+        search="elimination",
+        gap=max(_CLOSE, settings.gap),
+        started_s=now_s,
+        time_limit_s=max(0.0, min(settings.deadline_s - now_s, patience_s)),
+    )
+    settings.progress("bounding the simulated step: the same tables without gradient exchange")
+    vectors = [timed.total_s - timed.sync_s for timed in pool.seconds]
+    return solve(pool.model, pool.choices, vectors, plans, hurried, Effort()).lower

@@ -31,6 +31,7 @@ _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more
 _FINE_PASSES = 40
 _AFFORDABLE = 2e8  # entries that elimination looks at in about a second
 _LIMIT = 3e10
+_PATIENCE_S = 10.0  # with tables of promising slicings, where elimination would take long
 
 Progress = Callable[[str], None]
 
@@ -85,6 +86,15 @@ def solve(
     solution = _finish(problem, kept, best, settings, effort, settings.deadline_s)
     clock.charge("search_s")
     return replace(solution, lower=max(solution.lower, min(lower, solution.cost)))
+
+
+def solve_tables(problem: Problem, plans: Sequence[Sequence[int]]) -> Solution:
+    """The best choice per node of tables that are there; `plans` are choices known beforehand."""
+    costs = [problem.cost(plan) for plan in plans]
+    first = int(np.argmin(costs))
+    best = Solution(choice=tuple(plans[first]), cost=costs[first], lower=0.0, method="")
+    everything = [np.arange(size) for size in problem.sizes]
+    return _finish(problem, everything, best, Settings(), Effort(), time.perf_counter() + _PATIENCE_S)
 
 
 def _finish(
@@ -214,7 +224,7 @@ def _first_plan(
     problem = _problem(model, choices, vectors, kept, best.cost)
     clock.charge("tables_s")
     quiet = Settings()
-    found = _finish(problem, kept, best, quiet, Effort(), time.perf_counter() + 10)
+    found = _finish(problem, kept, best, quiet, Effort(), time.perf_counter() + _PATIENCE_S)
     clock.charge("search_s")
     return found
 

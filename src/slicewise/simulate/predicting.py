@@ -1,12 +1,13 @@
 """The predicted step of slicings, by a cost model: its terms, and how they go together in time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
 from slicewise.partition.layout import Slicing
+from slicewise.simulate.many import ManyPlans
 from slicewise.simulate.step import simulate_step
 from slicewise.terms import LAYER_TERMS
 
@@ -30,3 +31,10 @@ def predicted_step(model: CostModel, slicings: Mapping[str, Slicing]) -> Predict
         peak_memory_bytes=total.peak_memory_bytes,
         origin=model.cluster.origin,
     )
+
+
+def predicted_steps_s(model: CostModel, plans: Sequence[Mapping[str, Slicing]]) -> list[float]:
+    """`predicted_step(...).iteration_s` of each, many plans at once."""
+    if model.overlaps:
+        return ManyPlans(model).simulated_s(plans)
+    return [sum(model.plan_costs(slicings).values(), Cost()).total_s for slicings in plans]

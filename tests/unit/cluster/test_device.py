@@ -1,7 +1,8 @@
 import pytest
 
 from slicewise.cluster.cluster import parse_cluster
-from slicewise.cluster.device import DTYPES, Device, device_names, load_device
+from slicewise.cluster.device import Device, device_names, load_device
+from slicewise.dtype import DTYPES
 from slicewise.errors import ClusterError
 from tests.builders import DEVICE
 
