@@ -37,6 +37,7 @@ class Agent:
         command += ["--rdzv-conf", "last_call_timeout=15,is_host=" + str(address == ADDRESSES[0])]
         self.log = log
         environment = {**os.environ, **host.environment, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
             environment.pop(name, None)
         with log.open("ab") as output:

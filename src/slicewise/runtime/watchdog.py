@@ -12,7 +12,6 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from slicewise.runtime.stalls import Stall, somebody_waits, stalled
 from slicewise.runtime.whereabouts import OUTSIDE, Place, mark, own_place, record_in_memory, record_to, unpacked
 
 _LOOKS = 8  # per timeout
-_STORE_S = 5.0  # a store that is silent for longer has stopped with its rank
 
 
 class StallWarning(UserWarning):
@@ -57,29 +55,36 @@ class SharedWords(Words):
 
 
 class StoreWords(Words):
-    """Of ranks of several hosts; their clocks differ, so a word counts from when this rank first saw it."""
+    """Of ranks of several hosts; their clocks differ, so a word counts from when this rank first saw it.
 
-    def __init__(self, rank: int, ranks: int) -> None:
+    A thread of its own asks the store: where a link is cut, or the store's rank is stopped, it waits without end.
+    """
+
+    def __init__(self, rank: int, ranks: int, every_s: float) -> None:
         record_in_memory()
         store = dist.distributed_c10d._get_default_store()
         self._store: Any = store.clone() if hasattr(store, "clone") else store
-        self._store.set_timeout(timedelta(seconds=_STORE_S))
-        self._rank, self._ranks = rank, ranks
+        self._rank, self._ranks, self._every_s, self._world = rank, ranks, every_s, dist.group.WORLD
         self._known: list[Place | None] = [None] * ranks
+        threading.Thread(target=self._exchange, name="slicewise-words", daemon=True).start()
 
     def places(self) -> list[Place | None]:
-        own = own_place(self._rank)
-        assert own is not None
-        try:
-            self._store.set(_key(self._rank), f"{own.step} {own.marks} {own.doing} {own.layer}")
-            keys = [_key(rank) for rank in range(self._ranks)]
-            said = self._asked(keys) if self._store.check(keys) else []
-        except RuntimeError:  # it went with its rank: what is known is all that can be told
-            said = []
-        for rank, word in enumerate(said):
-            self._hear(rank, word.decode())
-        self._known[self._rank] = own
-        return list(self._known)
+        known = list(self._known)
+        known[self._rank] = own_place(self._rank)
+        return known
+
+    def _exchange(self) -> None:
+        keys = [f"slicewise/place/{rank}" for rank in range(self._ranks)]
+        while dist.is_initialized() and dist.group.WORLD is self._world:
+            own = own_place(self._rank)
+            assert own is not None
+            try:
+                self._store.set(keys[self._rank], f"{own.step} {own.marks} {own.doing} {own.layer}")
+                for rank, word in enumerate(self._asked(keys) if self._store.check(keys) else []):
+                    self._hear(rank, word.decode())
+            except RuntimeError:  # it went with its rank: what was heard last is all that can be told
+                return
+            time.sleep(self._every_s)
 
     def _asked(self, keys: list[str]) -> list[bytes]:
         if self._store.has_extended_api():
@@ -99,10 +104,6 @@ class StoreWords(Words):
                 doing=doing,
                 layer=layer,
             )
-
-
-def _key(rank: int) -> str:
-    return f"slicewise/place/{rank}"
 
 
 class Watchdog:
@@ -136,7 +137,7 @@ def watch(timeout_s: float, tell: Callable[[Stall], None] | None = None) -> None
     _watched = dist.group.WORLD
     rank, ranks = dist.get_rank(), dist.get_world_size()
     one_host = os.environ.get("LOCAL_WORLD_SIZE") == str(ranks)
-    words = SharedWords(rank, ranks) if one_host else StoreWords(rank, ranks)
+    words = SharedWords(rank, ranks) if one_host else StoreWords(rank, ranks, timeout_s / _LOOKS)
     Watchdog(words, timeout_s, tell or warn)
 
 
