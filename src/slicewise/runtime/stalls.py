@@ -33,7 +33,8 @@ class Stall:
     waited_s: float
     places: tuple[Place | None, ...]  # by rank
     behind: tuple[int, ...]
-    stopped: tuple[int, ...]  # ranks whose process somebody has stopped
+    stopped: tuple[int, ...] = ()  # ranks whose process somebody has stopped
+    silent: tuple[int, ...] = ()  # ranks of other hosts that say nothing any more
 
     def __str__(self) -> str:
         groups = _grouped([place for place in self.places if place is not None], first=self.behind)
@@ -44,6 +45,8 @@ class Stall:
         why = ""
         if self.stopped:
             why = f"; {_ranks(self.stopped)} {'is' if len(self.stopped) == 1 else 'are'} stopped (SIGSTOP?)"
+        elif self.silent:
+            why = f"; nothing is heard of {_ranks(self.silent)} any more: stopped, or a link is down"
         elif not self.behind:
             why = "; all have come equally far: a link may be down"
         return f"no rank has moved for {self.waited_s:.0f} s: {'; '.join(told)}{why}"
@@ -53,6 +56,7 @@ class Stall:
             "waited_s": self.waited_s,
             "behind": list(self.behind),
             "stopped": list(self.stopped),
+            "silent": list(self.silent),
             "ranks": [
                 None if place is None else {"step": place.step, "doing": place.doing, "layer": place.layer}
                 for place in self.places
@@ -61,7 +65,9 @@ class Stall:
         }
 
 
-def stalled(places: Sequence[Place | None], now_s: float, timeout_s: float, since_s: float) -> Stall | None:
+def stalled(
+    places: Sequence[Place | None], now_s: float, timeout_s: float, since_s: float, silent: tuple[int, ...] = ()
+) -> Stall | None:
     """`since_s`: when ranks were started; those that have said nothing count from then."""
     if any(place is not None and place.doing == DONE for place in places):
         return None
@@ -71,7 +77,8 @@ def stalled(places: Sequence[Place | None], now_s: float, timeout_s: float, sinc
     if waited_s < (max(_STARTING_S, timeout_s * _STARTING_FACTOR) if starting else timeout_s):
         return None
     stopped = tuple(place.rank for place in places if place is not None and _is_stopped(place.process))
-    return Stall(waited_s=waited_s, places=tuple(places), behind=stopped or _behind(places), stopped=stopped)
+    behind = stopped or silent or _behind(places)
+    return Stall(waited_s=waited_s, places=tuple(places), behind=behind, stopped=stopped, silent=silent)
 
 
 def somebody_waits(places: Sequence[Place | None]) -> bool:

@@ -34,6 +34,10 @@ class Words(ABC):
     @abstractmethod
     def places(self) -> list[Place | None]: ...
 
+    def silent(self, now_s: float, timeout_s: float) -> tuple[int, ...]:
+        """Ranks of which nothing is heard any more."""
+        return ()
+
 
 class SharedWords(Words):
     """Of ranks of one host."""
@@ -66,6 +70,7 @@ class StoreWords(Words):
         self._store: Any = store.clone() if hasattr(store, "clone") else store
         self._rank, self._ranks, self._every_s, self._world = rank, ranks, every_s, dist.group.WORLD
         self._known: list[Place | None] = [None] * ranks
+        self._beats = [("", time.monotonic())] * ranks  # what each said last, a beat included, and when that was new
         threading.Thread(target=self._exchange, name="slicewise-words", daemon=True).start()
 
     def places(self) -> list[Place | None]:
@@ -73,13 +78,19 @@ class StoreWords(Words):
         known[self._rank] = own_place(self._rank)
         return known
 
+    def silent(self, now_s: float, timeout_s: float) -> tuple[int, ...]:
+        heard = enumerate(self._beats)
+        return tuple(rank for rank, (_, since_s) in heard if rank != self._rank and now_s - since_s > timeout_s / 2)
+
     def _exchange(self) -> None:
+        beat = 0
         keys = [f"slicewise/place/{rank}" for rank in range(self._ranks)]
         while dist.is_initialized() and dist.group.WORLD is self._world:
             own = own_place(self._rank)
             assert own is not None
             try:
-                self._store.set(keys[self._rank], f"{own.step} {own.marks} {own.doing} {own.layer}")
+                beat += 1
+                self._store.set(keys[self._rank], f"{beat} {own.step} {own.marks} {own.doing} {own.layer}")
                 for rank, word in enumerate(self._asked(keys) if self._store.check(keys) else []):
                     self._hear(rank, word.decode())
             except RuntimeError:  # it went with its rank: what was heard last is all that can be told
@@ -92,7 +103,9 @@ class StoreWords(Words):
         return [self._store.get(key) for key in keys]
 
     def _hear(self, rank: int, word: str) -> None:
-        step, marks, doing, layer = word.split(" ", 3)
+        if word != self._beats[rank][0]:
+            self._beats[rank] = word, time.monotonic()
+        _, step, marks, doing, layer = word.split(" ", 4)
         before = self._known[rank]
         if before is None or before.position != (int(step), int(marks)):
             self._known[rank] = Place(
@@ -117,7 +130,9 @@ class Watchdog:
         while dist.is_initialized() and dist.group.WORLD is self._world:
             time.sleep(self._timeout_s / _LOOKS)
             places = self._words.places()
-            stall = stalled(places, time.monotonic(), self._timeout_s, self._since_s)
+            now_s = time.monotonic()
+            silent = self._words.silent(now_s, self._timeout_s)
+            stall = stalled(places, now_s, self._timeout_s, self._since_s, silent)
             if stall is None or not somebody_waits(places):
                 continue
             where = tuple(place.position if place else None for place in places)
@@ -143,7 +158,7 @@ def watch(timeout_s: float, tell: Callable[[Stall], None] | None = None) -> None
 
 def speaks(stall: Stall) -> bool:
     """One rank tells: the first that is not what the others wait for."""
-    able = [rank for rank in range(len(stall.places)) if rank not in (stall.stopped or stall.behind)]
+    able = [rank for rank in range(len(stall.places)) if rank not in stall.behind]
     return dist.get_rank() == (able[0] if able else 0)
 
 

@@ -38,6 +38,14 @@ def test_an_earlier_step_is_further_behind_than_any_place_in_a_later_one() -> No
     assert "rank 0 was last seen outside the network: in the script or its loader (step 3)" in str(stall)
 
 
+def test_a_rank_of_another_host_that_falls_silent_may_be_stopped_or_cut_off() -> None:
+    places = [_place(0, 9, "sync", "fc.weight"), _place(1, 2, "halo", "conv2")]
+    stall = stalled(places, 61.0, 60.0, 0.0, silent=(1,))
+    assert stall is not None
+    assert stall.behind == (1,)
+    assert str(stall).endswith("; nothing is heard of rank 1 any more: stopped, or a link is down")
+
+
 def test_starting_takes_longer_than_a_layer() -> None:
     starting = [_place(0, 1, "build"), None]
     assert stalled(starting, 590.0, 60.0, 0.0) is None
