@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,12 @@ from torch.utils.data import TensorDataset
 
 import slicewise as sw
 from slicewise.checkpoints.manifest import checkpoints
+from slicewise.checkpoints.save import Saving
 from slicewise.checkpoints.storage import _Stream
 from slicewise.errors import CheckpointError
+from slicewise.runtime.watchdog import StallWarning
 
-SAVE_EVERY, BATCH = 40, 16
+BATCH = 16
 
 
 def main() -> None:
@@ -35,16 +36,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--plan", required=True)
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--save-every", type=int, default=40)
     parser.add_argument("--faults", type=int, default=0, help="so many steps apart")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    warnings.simplefilter("always", StallWarning)
+    warnings.showwarning = lambda told, *_: _stalled(options.folder, str(told))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=15))
+    dist.init_process_group("gloo")
     torch.manual_seed(0)
-    net = sw.parallelize(network(), options.plan, seed=3, stall_timeout=5.0)
+    net = sw.parallelize(network(), options.plan, seed=3, stall_timeout=15.0)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     loader = sw.data_loader(samples(), net, batch=BATCH, drop_last=True)
     restored = sw.load_checkpoint(options.folder, net, optimizer, loader=loader)
+    saving = None
     step, epoch = restored.step if restored else 0, loader.state_dict()["epoch"]
     _note(options.folder, {"begin": step, "skipped": len(restored.skipped) if restored else 0})
     while step < options.steps:
@@ -57,13 +62,15 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             step += 1
-            if step % SAVE_EVERY == 0:
-                _save(options.folder, net, optimizer, step, loader)
+            if step % options.save_every == 0:
+                saving = _save(options.folder, net, optimizer, step, loader, step % (2 * options.save_every) == 0)
             if step in (options.steps // 5, options.steps):
                 _note(options.folder, {"step": step, **_held()})
             if step == options.steps:
                 break
         epoch += 1
+    if saving:
+        saving.wait()
     weights = {name: value.full_tensor() for name, value in net.state_dict().items()}
     if dist.get_rank() == 0:
         torch.save(weights, options.folder / "weights.pt")
@@ -91,11 +98,18 @@ def samples() -> TensorDataset:
     return TensorDataset(images, torch.randint(10, (20 * BATCH,), generator=generator))
 
 
-def _save(folder: Path, net: Any, optimizer: Any, step: int, loader: Any) -> None:
+def _save(folder: Path, net: Any, optimizer: Any, step: int, loader: Any, asynchronous: bool) -> Saving | None:
     try:
-        sw.save_checkpoint(folder, net, optimizer, step=step, loader=loader, asynchronous=step % (2 * SAVE_EVERY) == 0)
+        return sw.save_checkpoint(folder, net, optimizer, step=step, loader=loader, asynchronous=asynchronous)
     except CheckpointError as error:  # the disk is full: train on, and save again later
         _note(folder, {"step": step, "not saved": str(error)})
+        return None
+
+
+def _stalled(folder: Path, told: str) -> None:
+    """What this training does about it: torchrun starts it again."""
+    _note(folder, {"stalled": told})
+    os._exit(3)
 
 
 def _note(folder: Path, told: dict[str, Any]) -> None:

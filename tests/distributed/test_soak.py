@@ -1,4 +1,4 @@
-"""2,000 steps on 4 ranks, a fault every 200: the weights are those of a run that nothing happened to."""
+"""2,000 steps on 4 ranks, a fault every 200 (SOAK_STEPS: fewer, closer): the weights are those of a run that nothing happened to."""
 
 import json
 import os
@@ -14,7 +14,8 @@ import slicewise as sw
 from tests.distributed.soak import FAULTS, network
 from tests.machines import tier, write_cores
 
-STEPS, APART, RANKS = 2000, 200, 4
+STEPS, RANKS = int(os.environ.get("SOAK_STEPS", 2000)), 4
+APART = STEPS // 10
 BOUND_S = 1500
 
 pytestmark = [
@@ -27,7 +28,16 @@ pytestmark = [
 def _run(folder: Path, plan: Path, *options: object) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
     command += ["--max-restarts", "20", "--monitor-interval", "0.2", str(Path(__file__).with_name("soak.py"))]
-    command += [str(folder), "--plan", str(plan), "--steps", str(STEPS), *map(str, options)]
+    command += [
+        str(folder),
+        "--plan",
+        str(plan),
+        "--steps",
+        str(STEPS),
+        "--save-every",
+        str(APART // 5),
+        *map(str, options),
+    ]
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, env=environment)
@@ -55,6 +65,8 @@ def test_a_fault_every_200_steps_changes_no_weight_and_nothing_grows(tmp_path: P
     print(f"started at steps {[note['begin'] for note in begins]}")
     assert sum(note["skipped"] for note in begins) == 1
     assert any("not saved" in note for note in _notes(tmp_path / "faults")[0])
+    stalls = [note["stalled"] for notes in _notes(tmp_path / "faults") for note in notes if "stalled" in note]
+    assert sum(told.endswith("is stopped (SIGSTOP?)") for told in stalls) == 2
     for notes in _notes(tmp_path / "straight"):
         early, late = (note for note in notes if "threads" in note)
         print(f"after {early['step']} and {late['step']} steps: {early}, {late}")

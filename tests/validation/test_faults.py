@@ -159,7 +159,6 @@ def test_a_rank_that_is_killed_during_a_save_leaves_the_older_checkpoint(
     assert died.returncode == 3, died.stderr
     assert "rank 1 was ended by signal 9" in died.stderr
     assert [path.name for path in checkpoints(folder)] == ["0001-step-2"]
-    assert len(list(folder.iterdir())) == 2  # and what was under way
     monkeypatch.delenv("KILL_RANK_IN_SAVE")
     ran = document(slicewise(*job, "--resume", cache=tmp_path))
     assert ran["first_step"] == 2
