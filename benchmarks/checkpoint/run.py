@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -106,22 +107,19 @@ def _saves(net: Any, optimizer: Any, folder: Path, step: Callable[[], None]) -> 
         if dist.get_rank() == 0:
             shutil.rmtree(folder / "plain", ignore_errors=True)
         seconds["plain"].append(_timed(plain))
-        seconds["whole"].append(
-            _timed(lambda number=number: sw.save_checkpoint(folder / "ours", net, optimizer, step=number, keep=1))
-        )
+        ours = partial(sw.save_checkpoint, folder / "ours", net, optimizer, step=number, keep=1)
+        seconds["whole"].append(_timed(ours))
         saving: list[Any] = []
-        seconds["background"].append(
-            _timed(
-                lambda number=number, saving=saving: saving.append(
-                    sw.save_checkpoint(folder / "ours", net, optimizer, step=number, keep=1, asynchronous=True)
-                )
-            )
-        )
+        seconds["background"].append(_timed(partial(_begin, saving, partial(ours, asynchronous=True))))
         seconds["beside"].append(_timed(step))
         saving[0].wait()
         seconds["step"].append(_timed(step))
         seconds["load"].append(_timed(lambda: sw.load_checkpoint(folder / "ours", net, optimizer)))
     return seconds
+
+
+def _begin(saving: list[Any], save: Callable[[], Any]) -> None:
+    saving.append(save())
 
 
 def _marks(step: Callable[[], None], folder: Path, whereabouts: Any) -> dict[str, Any]:

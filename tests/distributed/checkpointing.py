@@ -17,13 +17,14 @@ import slicewise as sw
 from slicewise.checkpoints.load import Restored
 from slicewise.checkpoints.state import optimizer_state
 from slicewise.graph.capture import capture
+from slicewise.graph.dims import Dim
 from slicewise.runtime.sliced_module import SlicedModule
 from tests.distributed.comparing import flat_mesh, random_slicings, whole
 
 SHAPE, BATCH = (3, 8, 8), 8
 
 
-def model(dropout: float = 0.5) -> nn.Module:
+def model(dropout: float = 0.5) -> nn.Sequential:
     torch.manual_seed(3)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1, bias=False),
@@ -46,7 +47,7 @@ class Training:
         network = model(dropout)
         graph = capture(model(dropout).float(), torch.zeros(BATCH, *SHAPE))
         slicings = random_slicings(graph, flat_mesh(), plan)
-        slicings[graph.inputs[0].name] = ("N",) * len(flat_mesh().axes)  # each rank feeds its own samples
+        slicings[graph.inputs[0].name] = (Dim.N,) * len(flat_mesh().axes)  # each rank feeds its own samples
         self.net = SlicedModule(network, graph, slicings, flat_mesh(), seed=7)
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.01)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 20)

@@ -147,7 +147,7 @@ def _end(*_: object) -> None:
 
 
 def _in_next_save(*_: object) -> None:
-    os.fsync = _end
+    os.fsync = _end  # type: ignore[assignment]
 
 
 def _full_disk(*_: object) -> None:
@@ -160,7 +160,7 @@ def _full_disk(*_: object) -> None:
         _Stream.write = write  # type: ignore[method-assign]
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    _Stream.write = refuse  # type: ignore[method-assign]
+    _Stream.write = refuse  # type: ignore[assignment, method-assign]
 
 
 def _flip(folder: Path) -> None:

@@ -114,7 +114,7 @@ class _FullDisk:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return self._write(stream, data)
 
-        _Stream.write = refuse  # type: ignore[method-assign]
+        _Stream.write = refuse  # type: ignore[assignment, method-assign]
 
     def __exit__(self, *_: object) -> None:
         _Stream.write = self._write  # type: ignore[method-assign]

@@ -1,4 +1,7 @@
-"""2,000 steps on 4 ranks, a fault every 200 (SOAK_STEPS: fewer, closer): the weights are those of a run that nothing happened to."""
+"""2,000 steps on 4 ranks, a fault every 200: the weights are those of a run that nothing happened to.
+
+SOAK_STEPS=400: fewer steps, and faults closer together.
+"""
 
 import json
 import os

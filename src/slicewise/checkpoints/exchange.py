@@ -9,13 +9,13 @@ from torch.distributed.tensor import DTensor
 
 
 class Exchange:
-    """`with_` and `do` note what is to be done, `run` does it, `undo` takes it back."""
+    """`do`, `swap`, `load` and `update` note what is to be done; `run` does it, `undo` takes it back."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._changes: list[tuple[Callable[[], object], Callable[[], object]]] = []
         self._begun = 0
 
-    def do(self, change: Callable[[], None], back: Callable[[], None]) -> None:
+    def do(self, change: Callable[[], object], back: Callable[[], object]) -> None:
         self._changes.append((change, back))
 
     def swap(self, live: Tensor, read: Tensor) -> None:
@@ -31,7 +31,7 @@ class Exchange:
 
     def load(self, target: Any, state: Any, before: Any) -> None:
         """By `load_state_dict`, of which nobody knows how far it comes before it fails."""
-        self.do(lambda: _drop(target.load_state_dict(state)), lambda: _drop(target.load_state_dict(before)))
+        self.do(lambda: target.load_state_dict(state), lambda: target.load_state_dict(before))
 
     def update(self, target: dict[Any, Any], state: Mapping[Any, Any]) -> None:
         before = dict(target)
@@ -45,10 +45,6 @@ class Exchange:
     def undo(self) -> None:
         for _, back in reversed(self._changes[: self._begun]):
             back()
-
-
-def _drop(result: object) -> None:
-    pass
 
 
 def _replace(target: dict[Any, Any], state: Mapping[Any, Any]) -> None:

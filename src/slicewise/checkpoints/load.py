@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,8 @@ def _loaded(
         if isinstance(live, Tensor):
             exchange.swap(live, read)
         else:
-            exchange.do(
-                lambda name=name, read=read: module.load_state_dict({name: read}, strict=False),
-                lambda name=name, live=live: module.load_state_dict({name: live}, strict=False),
-            )
+            own = partial(module.load_state_dict, strict=False)
+            exchange.do(partial(own, {name: read}), partial(own, {name: live}))
     if optimizer is not None:
         exchange.load(optimizer, optimizer_state(module, optimizer, objects["groups"], tensors), optimizer.state_dict())
     for name, given in extra.items():
