@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.markdown import show
 from slicewise.running.launch import MALLOC_TUNABLES
 
-MODEL, BATCH, SAVES, STEPS = "resnet50", 8, 12, 24
+MODEL, BATCH, SAVES, STEPS = "resnet50", 2, 20, 30
 RANKS = 2
 
 
