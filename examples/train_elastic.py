@@ -1,6 +1,6 @@
 """Train on as many hosts as there are: when one goes, or comes back, torchrun starts this again on all that are left.
 
-export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1     # torch 2.13: a host that comes later would wait for ever
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1     # torch 2.13: restarts hang without it
 torchrun --nnodes 1:2 --nproc-per-node 1 --max-restarts 9 --rdzv-backend c10d --rdzv-endpoint HOST:29400 \
     examples/train_elastic.py
 

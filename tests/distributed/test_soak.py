@@ -43,6 +43,7 @@ def _run(folder: Path, plan: Path, *options: object) -> None:
     ]
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # torch 2.13: ranks would meet those of the last start
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_S, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
 
