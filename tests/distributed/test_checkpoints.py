@@ -2,8 +2,10 @@
 
 import errno
 import os
+import subprocess
 import warnings
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -285,3 +287,31 @@ def test_only_the_last_are_kept_and_what_was_left_unfinished_goes(pair: World, t
 def _many(folder: str) -> None:
     training = Training(2)
     training.run(4, lambda step: training.save(Path(folder), keep=2))
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or which("mount") is None, reason="mounts a small disk, as root")
+def test_a_real_disk_that_is_too_small_for_two_keeps_the_first(pair: World, tmp_path: Path) -> None:
+    pair.run(_two_checkpoints, str(tmp_path / "measured"))
+    size = sum(file.stat().st_blocks * 512 for file in checkpoints(tmp_path / "measured")[0].iterdir())
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={int(1.6 * size)}", "tmpfs", disk], check=True)
+    try:
+        assert pair.run(_on_a_small_disk, str(disk)) == ["0001-step-1"]
+        assert [path.name for path in disk.iterdir()] == ["0001-step-1"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def _on_a_small_disk(folder: str) -> list[str]:
+    training = Training(2)
+    training.run(1)
+    training.save(Path(folder))
+    expected = training.everything()
+    training.run(2)
+    with pytest.raises(CheckpointError, match="step 2 was not saved"):
+        training.save(Path(folder))
+    training.load(Path(folder))
+    assert training.everything() == expected
+    dist.barrier()
+    return [path.name for path in checkpoints(Path(folder))]
