@@ -19,7 +19,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning.modelling import model_of
 from slicewise.plans.plan import Plan, loaded, spelled
-from slicewise.search.rescoring import joined
+from slicewise.search.parts import joined
 from slicewise.simulate.predicting import predicted_step
 from slicewise.terms import LAYER_TERMS
 
@@ -127,7 +127,7 @@ def _differences(
     model: CostModel, slicings: Mapping[str, Slicing], others: Mapping[str, Slicing]
 ) -> tuple[Difference, ...]:
     found = []
-    for positions in joined(model, slicings, others):
+    for positions in joined(model.graph, slicings, others):
         stretch = Stretch(model, slicings, others, positions)
         changes = _changes(stretch.positions, (model, slicings), (model, others))
         found.append(

@@ -17,6 +17,7 @@ def describe(
     *,
     certificate: Mapping[str, object] | None = None,
     baselines: Mapping[str, Mapping[str, object]] | None = None,
+    references: Mapping[str, Mapping[str, object]] | None = None,
     request: Request | None = None,
 ) -> Plan:
     """A plan file's content for given slicings."""
@@ -26,6 +27,7 @@ def describe(
         costs={name: cost.to_dict() for name, cost in model.plan_costs(slicings).items()},
         predicted=predicted_step(model, slicings),
         baselines=baselines or {},
+        references=references or {},
         certificate=certificate or {},
         request=request,
     )

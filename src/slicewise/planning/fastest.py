@@ -11,7 +11,7 @@ _price_again         the same plan by an evaluator that shares no code         c
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
@@ -22,6 +22,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.planning.describing import describe
 from slicewise.planning.modelling import model_for
+from slicewise.planning.references import references, told
 from slicewise.planning.remedies import remedies
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
@@ -33,7 +34,7 @@ from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.predicting import predicted_step
-from slicewise.units import ROUNDING, amount
+from slicewise.units import ROUNDING
 
 OBJECTIVES = ("time", "memory")
 
@@ -41,18 +42,18 @@ OBJECTIVES = ("time", "memory")
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
     """For the batch that `graph` has."""
     _check(request)
-    model = model_for(graph, cluster, request.training, request.cost)
-    pins = Pins.parse(request.fix, request.forbid)
-    pins.check([layer.name for layer in model.graph])
-    found, reasons = baseline_slicings(model)
-    asked_bytes = request.memory_limit_bytes
-    limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
     settings = Settings(
         search=request.search,
         time_limit_s=float("inf") if request.time_limit_s is None else request.time_limit_s,
         gap=request.gap,
         progress=progress,
     )
+    model = model_for(graph, cluster, request.training, request.cost)
+    pins = Pins.parse(request.fix, request.forbid)
+    pins.check([layer.name for layer in model.graph])
+    found, reasons = baseline_slicings(model)
+    asked_bytes = request.memory_limit_bytes
+    limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
     began_s = time.perf_counter()
     pool = candidates(model, request.space, found, pins)
     priced_s = time.perf_counter() - began_s
@@ -77,7 +78,6 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
             slicings,
             found,
             settings=settings,
-            pins=pins,
             memory_limit_bytes=limit,
             simplify=request.simplify,
             patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
@@ -100,9 +100,16 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
                 "fastest_changes": best.fastest_changes,
             }
         }
-    baselines = _priced(model, found, limit)
+    baselines = {name: told(partial(predicted_step, model, chosen), limit) for name, chosen in found.items()}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
-    made = describe(model, slicings, certificate=proof, baselines=baselines, request=request)
+    made = describe(
+        model,
+        slicings,
+        certificate=proof,
+        baselines=baselines,
+        references=references(model, limit),
+        request=request,
+    )
     if model.recosted:
         _price_again(model, slicings, made.predicted.additive_s)
     return made
@@ -117,18 +124,6 @@ def _check(request: Request) -> None:
         raise RequestError(
             f'`cost="{request.cost}"` has no price for sliced input channels; use it with `space="{request.cost}"`'
         )
-
-
-def _priced(model: CostModel, found: Mapping[str, Mapping[str, Slicing]], limit: float) -> dict[str, dict[str, Any]]:
-    """The baselines that exist, each with whether it fits."""
-    rows = {}
-    for name, chosen in found.items():
-        expected = predicted_step(model, chosen)
-        peak = expected.peak_memory_bytes
-        fits = peak <= limit
-        reason = None if fits else f"needs {amount(peak, 'B')} per device, the limit is {amount(limit, 'B')}"
-        rows[name] = {**expected, "feasible": fits, "reason": reason}
-    return rows
 
 
 def _price_again(model: CostModel, slicings: Mapping[str, Slicing], additive_s: float) -> None:

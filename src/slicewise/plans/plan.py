@@ -101,6 +101,7 @@ class Plan:
     kinds: Mapping[str, str] = field(default_factory=dict)
     predicted: Prediction = Prediction()  # noqa: RUF009 (frozen)
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    references: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # no slicings: one device, DDP ...
     certificate: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
@@ -138,6 +139,7 @@ class Plan:
             "mesh": dict(self.axes),
             "predicted": self.predicted.to_dict(),
             "baselines": {name: dict(fields) for name, fields in self.baselines.items()},
+            **({"references": {name: dict(told) for name, told in self.references.items()}} if self.references else {}),
             "certificate": dict(self.certificate),
             **({"request": self.request.to_dict()} if self.request else {}),
             **({"pipeline": self.pipeline.to_dict()} if self.pipeline else {}),
@@ -195,6 +197,7 @@ class Plan:
                 costs={layer.name: layer.cost for layer in fields.layers},
                 predicted=Prediction.from_dict(fields.predicted),
                 baselines=fields.baselines,
+                references=carried.references if carried else {},
                 certificate=document.get("certificate", {}),
                 pipeline=Stages.from_dict(document["pipeline"]) if fields.pipeline else None,
                 request=Request.from_dict(carried.request, "request")

@@ -87,6 +87,7 @@ class PlanV2Fields(PlanV1Fields):
     """Carries them too: as a saved graph, and as a cluster's description. May say what was asked."""
 
     software: Name | UnsetType = UNSET  # the machine's
+    references: dict[str, Notes] = field(default_factory=dict)
     request: dict[str, Any] | UnsetType = UNSET
     machine: dict[str, Any] | UnsetType = UNSET
     graph: dict[str, Any] | UnsetType = UNSET

@@ -1,6 +1,6 @@
 """Plans for people: the answer, then tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
@@ -9,6 +9,8 @@ from slicewise.report.step_terms import MEANING, TERMS, step_terms
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
+
+_WORTH_TELLING = 0.05  # of data parallelism's step
 
 
 def show_plan(plan: Plan) -> None:
@@ -37,7 +39,22 @@ def _answer(plan: Plan) -> str:
         return f"{told}."
     fastest = min(others, key=lambda name: others[name])
     named = f"the fastest other strategy, {fastest}," if len(others) > 1 else fastest
-    return f"{told}; {named} takes {seconds(others[fastest])}."
+    return " ".join([f"{told}; {named} takes {seconds(others[fastest])}.", *_remarks(plan)])
+
+
+def _remarks(plan: Plan) -> Iterator[str]:
+    """What a person should know before taking the plan: that fewer devices would do, and what exactness costs."""
+    possible = {name: row for name, row in plan.references.items() if row.get("feasible", True)}
+    alone, ddp, data = possible.get("one device"), possible.get("DDP"), plan.baselines.get("data", {})
+    now_s = plan.predicted["iteration_s"]
+    if alone and alone["iteration_s"] <= now_s:
+        yield f"One device does it in {seconds(alone['iteration_s'])}: more of them do not help here."
+    norms_s = data["iteration_s"] - ddp["iteration_s"] if ddp and data.get("feasible") else 0.0
+    if norms_s and norms_s > _WORTH_TELLING * data["iteration_s"]:
+        yield (
+            f"Exact batch norms take {seconds(norms_s)} of the {seconds(data['iteration_s'])} of data parallelism, "
+            "which DDP does not pay: `--batchnorm local` drops them."
+        )
 
 
 def _proof(proof: Mapping[str, Any]) -> str:
@@ -152,7 +169,7 @@ def _strategies(plan: Plan) -> list[Table | Prose]:
     notes = {"speed-up": "of the first row over this one", **PREDICTED_NOTES}
     table = Table("strategy", "step", "speed-up", *PREDICTED, notes=notes)
     mine = "layer-wise" if plan.certificate else "this plan"
-    rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines}
+    rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines, **plan.references}
     for name, row in rows.items():
         if not row.get("feasible", True):
             impossible.append(f"{name}: not possible here, {row['reason']}")

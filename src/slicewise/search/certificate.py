@@ -19,7 +19,7 @@ class Certificate:
     """What was searched, how, and what is proven: of the plan with the smallest additive cost, under the request.
 
     `returned` says whether that optimum is the plan you get. Another one is where it is faster with overlap simulated
-    (search/rescoring.py); of it nothing is proven but that.
+    (search/best_step.py); of that one is proven how far its simulated step may be from the shortest.
     """
 
     objective: str

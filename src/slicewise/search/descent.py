@@ -15,6 +15,7 @@ import numpy as np
 
 from slicewise.graph.kind import Trait
 from slicewise.partition.choices import Floats
+from slicewise.search.parts import connected
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.simulate.many import ManyPlans
 from slicewise.units import ROUNDING
@@ -50,15 +51,18 @@ class Descent:
             if id(rows) not in found:
                 found[id(rows)] = {labels.tobytes(): row for row, labels in enumerate(rows.labels)}
         self._row_of = [found[id(rows)] for rows in pool.choices]
+        self._numbers = many.numbers(pool.choices)
 
-    def descend(self, plan: Rows, deadline_s: float = float("inf")) -> tuple[list[int], float]:
-        """A plan that none of the moves improves, and its step."""
+    def descend(
+        self, plan: Rows, others: Sequence[Rows] = (), deadline_s: float = float("inf")
+    ) -> tuple[list[int], float]:
+        """A plan that none of the moves improves, and its step. Parts of the `others` are moves too."""
         now = list(plan)
         now_s = self.simulated_s([now])[0]
         for _ in range(_ROUNDS):
             if time.perf_counter() > deadline_s:
                 break
-            moves = self._promising(now, now_s)
+            moves = self._promising(now, now_s, others)
             if not moves:
                 break
             tried = [{**dict(enumerate(now)), **move} for move in moves]
@@ -74,9 +78,9 @@ class Descent:
 
     def simulated_s(self, plans: Sequence[Rows]) -> list[float]:
         columns = []
-        for choices, rows in zip(self.listed.pool.choices, zip(*plans, strict=True), strict=True):
-            columns.append(choices.rows(np.array(rows if len(set(rows)) > 1 else rows[:1], dtype=np.int64)))
-        return [float(value) for value in np.broadcast_to(self.many.play(columns).seconds, len(plans))]
+        for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True):
+            columns.append(numbers[list(rows if len(set(rows)) > 1 else rows[:1])])
+        return self.many.steps_s(columns, len(plans))
 
     def stretches(self, plan: Rows) -> list[list[int]]:
         """Layers in order that are sliced alike."""
@@ -114,13 +118,20 @@ class Descent:
             if len(touched) > _TOGETHER * len(now):
                 return
 
-    def _promising(self, now: list[int], now_s: float) -> list[Move]:
+    def _promising(self, now: list[int], now_s: float, others: Sequence[Rows]) -> list[Move]:
         sum_s = self.listed.weighted(0.0).cost(now)
         exposed_s = max(0.0, now_s - sum_s)
-        found = [weighed for move in self._moves(now) if (weighed := self._weighed(now, move, exposed_s))]
+        moves = (*self._moves(now), *(part for other in others for part in self._parts(now, other)))
+        found = [weighed for move in moves if (weighed := self._weighed(now, move, exposed_s))]
         found += self._single(now, exposed_s)
         best = sorted(found, key=lambda weighed: weighed.promise_s)[:_AT_ONCE]
         return list({tuple(sorted(weighed.move.items())): weighed.move for weighed in best}.values())
+
+    def _parts(self, now: list[int], other: Rows) -> Iterator[Move]:
+        """Layers that another plan slices differently and that edges join."""
+        differing = [node for node, row in enumerate(other) if row != now[node]]
+        for nodes in connected(self.listed.model.graph, differing):
+            yield {node: other[node] for node in nodes}
 
     def _moves(self, now: list[int]) -> Iterator[Move]:
         """Stretches, and their ends."""

@@ -2,8 +2,8 @@
 
 The step that is run is not a sum, so no table of a few hundred slicings per layer can be searched for it exactly. What
 judges plans by the step looks at fewer: per layer those that cost least by themselves, with and without gradient
-exchange, and those that cost least beside the neighbours of a known plan. Small networks and machines are on the list
-in full.
+exchange, and those that cost least beside their neighbours in the best plan so far. Small networks and machines are on
+the list in full.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Shortlist:
 
 
 def shortlist(pool: Candidates, plans: Sequence[Rows], most: int = MOST) -> Shortlist:
-    """The `plans` are on it. Layers that share a list of choices go on sharing one."""
+    """The `plans` are on it, the best of them first. Layers that share a list of choices go on sharing one."""
     sync_s = _amortised(pool)
     other_s = [timed.total_s - timed.sync_s for timed in pool.seconds]
     members: dict[int, list[int]] = {}
@@ -69,7 +69,7 @@ def shortlist(pool: Candidates, plans: Sequence[Rows], most: int = MOST) -> Shor
                 (start_s + moved_s).tobytes(): start_s + moved_s
                 for node in nodes
                 for start_s in (other_s[node], other_s[node] + sync_s[node])
-                for moved_s in (np.zeros(whole), *(beside.seconds(node, plan) for plan in plans))
+                for moved_s in (np.zeros(whole), beside.seconds(node, plans[0]))
             }
             ranks = np.argsort(np.argsort([*scores.values()], axis=1, kind="stable"), axis=1).min(axis=0)
             chosen = np.union1d(np.argsort(ranks, kind="stable")[:most], planned).astype(np.int64)

@@ -5,23 +5,27 @@ that no model knows. So stretches of layers take over the slicing of their neigh
 stays within the tolerance, and a baseline is returned where nothing beats it by more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from slicewise.graph.kind import Trait
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
 from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
 
 def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float) -> list[int]:
     """`plan`, one of the `others` or what becomes of it, with the fewest changes; its step takes at most `limit_s`."""
-    now = list(plan)
+    now, turns = list(plan), _Turns(descent)
     for other, seconds in zip(others, descent.simulated_s(others), strict=True):
-        if seconds <= limit_s and changes(descent, other) < changes(descent, now) and descent.fits(other):
+        if seconds <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
             now = list(other)
-    while tried := list(_merged(descent, now)):
+    while tried := list(_merged(descent, now, turns)):
         seconds = descent.simulated_s(tried)
         fitting = [
-            (changes(descent, merged), took_s, merged)
+            (turns.count(merged), took_s, merged)
             for merged, took_s in zip(tried, seconds, strict=True)
             if took_s <= limit_s and descent.fits(merged)
         ]
@@ -31,20 +35,38 @@ def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: fl
     return now
 
 
-def changes(descent: Descent, plan: Rows) -> int:
-    """Edges between layers that are sliced differently; what ranks feed and get is not a choice."""
-    graph = descent.listed.model.graph
-    return sum(
-        descent.labels(i, plan[i]) != descent.labels(j, plan[j])
-        for i, j, _ in graph.edges
-        if not (graph.layers[i].kind.has(Trait.EDGE) or graph.layers[j].kind.has(Trait.EDGE))
-    )
+class _Turns:
+    """Counts changes of slicing along edges; what ranks feed and get is not a choice."""
+
+    def __init__(self, descent: Descent) -> None:
+        numbered: dict[bytes, int] = {}
+        self._slicing = [
+            np.array([numbered.setdefault(labels.tobytes(), len(numbered)) for labels in rows.labels])
+            for rows in descent.listed.pool.choices
+        ]
+        self._ends = np.array(list(_inner_edges(descent.listed.model.graph)), dtype=np.int64).reshape(-1, 2).T
+
+    def count(self, plan: Rows) -> int:
+        slicings = np.array([numbers[row] for numbers, row in zip(self._slicing, plan, strict=True)])
+        return int((slicings[self._ends[0]] != slicings[self._ends[1]]).sum())
 
 
-def _merged(descent: Descent, now: list[int]) -> Iterator[list[int]]:
+def along_edges(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> int:
+    """Edges between layers that are sliced differently."""
+    names = [layer.name for layer in graph]
+    return sum(slicings[names[i]] != slicings[names[j]] for i, j in _inner_edges(graph))
+
+
+def _inner_edges(graph: LayerGraph) -> Iterator[tuple[int, int]]:
+    for i, j, _ in graph.edges:
+        if not (graph.layers[i].kind.has(Trait.EDGE) or graph.layers[j].kind.has(Trait.EDGE)):
+            yield i, j
+
+
+def _merged(descent: Descent, now: list[int], turns: _Turns) -> Iterator[list[int]]:
     """Every stretch with the slicing of a neighbour of one of its layers, where that leaves fewer changes."""
     graph = descent.listed.model.graph
-    before = changes(descent, now)
+    before = turns.count(now)
     groups = descent.stretches(now)
     stretch_of = {node: number for number, group in enumerate(groups) for node in group}
     near: dict[int, set[bytes]] = {}
@@ -57,5 +79,5 @@ def _merged(descent: Descent, now: list[int]) -> Iterator[list[int]]:
             plan = list(now)
             for node, row in descent.given(groups[number], labels).items():
                 plan[node] = row
-            if changes(descent, plan) < before:
+            if turns.count(plan) < before:
                 yield plan

@@ -75,8 +75,10 @@ def solve(
     clock.charge("tables_s")
     kept = _within(bounds, best.cost)
     if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
-        best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
-        kept = _within(bounds, best.cost)
+        lower = sum(float(vector.min()) for vector in vectors)
+        if time.perf_counter() <= settings.deadline_s:
+            best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
+            kept = _within(bounds, best.cost)
         if time.perf_counter() > settings.deadline_s or lower >= best.cost * (1 - settings.gap):
             effort.surviving = [len(keep) for keep in kept]
             return replace(best, lower=min(lower, best.cost), method="refinement")
@@ -155,7 +157,7 @@ def _refined(
     state = Refinement(model, axes, choices, vectors, kept)
     clock.charge("tables_s")
     state.tighten(best.cost)
-    best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
+    best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
     most = _FIRST_LOOK
     while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
         if time.perf_counter() > settings.deadline_s:
@@ -167,7 +169,7 @@ def _refined(
         clock.charge("tables_s")
         state.tighten(best.cost)
         clock.charge("search_s")
-        best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock)
+        best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
         most += most // 2
     return best, state.choice_bounds(), state.lower
 
@@ -218,13 +220,16 @@ def _first_plan(
     bounds: Sequence[Floats],
     best: Solution,
     clock: "_Clock",
+    deadline_s: float,
 ) -> Solution:
-    """The best plan made of each layer's most promising choices."""
+    """The best plan made of each layer's most promising choices, if there is time."""
+    if time.perf_counter() > deadline_s:
+        return best
     kept = [np.sort(np.argsort(bound, kind="stable")[:_PROMISING]) for bound in bounds]
     problem = _problem(model, choices, vectors, kept, best.cost)
     clock.charge("tables_s")
     quiet = Settings()
-    found = _finish(problem, kept, best, quiet, Effort(), time.perf_counter() + _PATIENCE_S)
+    found = _finish(problem, kept, best, quiet, Effort(), min(deadline_s, time.perf_counter() + _PATIENCE_S))
     clock.charge("search_s")
     return found
 

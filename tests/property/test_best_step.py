@@ -1,0 +1,151 @@
+"""The plan that is returned: no small change makes its step faster, and none with fewer changes is as fast."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slicewise.cluster.cluster import Cluster
+from slicewise.cost.analytic import AnalyticModel
+from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
+from slicewise.partition.legal import Space
+from slicewise.planning.alternatives import alternatives
+from slicewise.planning.asking import plan
+from slicewise.search.baselines import baseline_slicings
+from slicewise.search.best_step import BestStep, best_step
+from slicewise.search.candidates import Candidates, candidates
+from slicewise.search.descent import Descent
+from slicewise.search.optimum import best_slicings
+from slicewise.search.pins import Pins
+from slicewise.search.reweighting import reweighted
+from slicewise.search.shortlist import shortlist
+from slicewise.search.solver import Settings
+from slicewise.simulate.many import ManyPlans
+from slicewise.simulate.step import simulate_step
+from tests.builders import machine, residual_net, small_cnn
+from tests.property.strategies import clusters, graphs, slicings
+
+Slicings = Mapping[str, Slicing]
+
+
+def _pool(model: AnalyticModel) -> tuple[Candidates, dict[str, dict[str, Slicing]]]:
+    known = baseline_slicings(model)[0]
+    return candidates(model, Space(), known, Pins()), known
+
+
+def _best(model: AnalyticModel, simplify: float, limit: float = float("inf")) -> BestStep:
+    pool, known = _pool(model)
+    optimum, _ = best_slicings(model, Space(), known)
+    return best_step(
+        pool,
+        optimum,
+        known,
+        settings=Settings(),
+        memory_limit_bytes=limit,
+        simplify=simplify,
+        patience_s=60.0,
+    )
+
+
+@settings(max_examples=20)
+@given(graphs(), clusters(), st.data())
+def test_it_is_as_fast_as_said_and_no_plan_is_below_the_bound(
+    graph: LayerGraph, cluster: Cluster, data: st.DataObject
+) -> None:
+    model = AnalyticModel(graph, cluster)
+    best = _best(model, 0.0)
+    assert best.simulated_s == pytest.approx(simulate_step(model, best.slicings).seconds, rel=1e-9)
+    others: list[Slicings] = [*baseline_slicings(model)[0].values(), data.draw(slicings(graph, cluster.mesh))]
+    for other in (best.slicings, *others):
+        assert simulate_step(model, other).seconds >= best.lower_s * (1 - 1e-9)
+    for other in others[:-1]:
+        assert best.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
+
+
+@settings(max_examples=15)
+@given(graphs(), clusters(), st.floats(0.0, 0.2))
+def test_a_simpler_plan_has_fewer_changes_and_stays_within_the_tolerance(
+    graph: LayerGraph, cluster: Cluster, tolerance: float
+) -> None:
+    model = AnalyticModel(graph, cluster)
+    fastest, simple = _best(model, 0.0), _best(model, tolerance)
+    assert simple.fastest_s == fastest.simulated_s
+    assert simple.simulated_s <= fastest.simulated_s * (1 + tolerance) * (1 + 1e-9)
+    assert simple.changes <= simple.fastest_changes == fastest.changes
+    for other in baseline_slicings(model)[0].values():
+        assert simple.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("graph", [small_cnn(batch=8), residual_net(8)], ids=["chain", "residual"])
+def test_no_other_slicing_of_one_layer_makes_the_step_shorter(graph: LayerGraph) -> None:
+    made = plan(graph, machine(2, 2), simplify=0)
+    for name in made.slicings:
+        fastest = alternatives(made, name)[0]
+        assert fastest.iteration_s >= made.predicted["iteration_s"] * (1 - 1e-9), (name, fastest.told)
+
+
+def test_data_parallelism_is_returned_where_nothing_beats_it_by_more() -> None:
+    graph, cluster = residual_net(64), machine(2)
+    data_s = plan(graph, cluster, strategy="data").predicted["iteration_s"]
+    fastest = plan(graph, cluster, simplify=0)
+    won = data_s / fastest.predicted["iteration_s"] - 1
+    made = plan(graph, cluster, simplify=won + 1e-6)
+    assert set(made.slicings.values()) == {("N",)}
+    assert made.certificate["rescored"]["changes"] == 0
+
+
+def test_a_short_list_still_holds_the_known_plans_and_good_ones() -> None:
+    model = AnalyticModel(residual_net(8), machine(2, 2))
+    pool, known = _pool(model)
+    plans = [rows for chosen in known.values() if (rows := pool.rows(chosen)) is not None]
+    short, full = shortlist(pool, plans, most=6), shortlist(pool, plans)
+    assert max(map(len, short.pool.choices)) < max(map(len, full.pool.choices))
+    for listed in (short, full):
+        assert [listed.pool.slicings(rows) for rows in listed.plans] == list(known.values())
+    for weight in (0.0, 1.0):
+        costs = [
+            min(listed.weighted(weight).cost(rows) for rows in reweighted(listed, Settings()).values())
+            for listed in (short, full)
+        ]
+        assert costs[1] <= costs[0] <= 1.05 * costs[1]
+
+
+def test_moves_keep_to_the_memory_limit() -> None:
+    model = AnalyticModel(small_cnn(batch=8), machine(2, 2))
+    pool, known = _pool(model)
+    listed = shortlist(pool, [rows for chosen in known.values() if (rows := pool.rows(chosen)) is not None])
+    first = min(listed.plans, key=lambda plan: listed.pool.memory(plan)[1])
+    limit = listed.pool.memory(first)[1]
+    free, kept = (Descent(listed, ManyPlans(model), most).descend(first) for most in (float("inf"), limit))
+    assert listed.pool.memory(kept[0])[1] <= limit < listed.pool.memory(free[0])[1]
+    assert free[1] <= kept[1]
+
+
+def test_out_of_time_the_best_known_plan_is_returned_with_a_true_bound() -> None:
+    made = plan(residual_net(8), machine(2, 2), time_limit=1e-9)
+    best = plan(residual_net(8), machine(2, 2), simplify=0)
+    fastest = min(row["iteration_s"] for row in made.baselines.values() if row["feasible"])
+    assert made.predicted["iteration_s"] <= fastest * (1 + 1e-9)
+    assert made.certificate["simulated_lower_s"] <= best.predicted["iteration_s"]
+
+
+def test_pins_and_memory_hold_for_what_is_returned() -> None:
+    cluster = machine(2, 2)
+    pinned = plan(small_cnn(batch=8), cluster, fix=["conv0=H"])
+    assert {dim for dim in pinned.slicings["conv0"] if dim} == {"H"}
+    free = plan(small_cnn(batch=8), cluster)
+    limit = 0.9 * free.predicted["peak_memory_bytes"]
+    tight = plan(small_cnn(batch=8), cluster, memory_limit=limit)
+    assert tight.predicted["peak_memory_bytes"] <= limit
+
+
+def test_the_certificate_says_what_was_returned() -> None:
+    made = plan(small_cnn(batch=8), machine(2, 2))
+    told = made.certificate["rescored"]
+    assert made.predicted["simulated_s"] == pytest.approx(told["simulated_s"])
+    assert told["simulated_s"] <= told["optimum_simulated_s"] * (1 + 1e-9)
+    assert made.certificate["optimum_s"] <= made.predicted["additive_s"] * (1 + 1e-9)
+    feasible = [row["simulated_s"] for row in made.baselines.values() if row["feasible"]]
+    assert all(told["simulated_s"] <= seconds * (1 + 1e-8) for seconds in feasible)
