@@ -25,11 +25,12 @@ from tests.distributed.conftest import world_of
 from tests.distributed.world import World
 
 
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_the_losses_after_a_resume_are_bitwise_those_of_a_run_that_was_not_stopped(
-    world: World, tmp_path: Path
+    ranks: int, worlds: dict[int, World], tmp_path: Path
 ) -> None:
     """Dropout masks, Adam, schedule, scaler, average, order of samples, random numbers: in the middle of an epoch."""
-    whole_run, resumed = world.run(_stopped_and_not, str(tmp_path), 2)
+    whole_run, resumed = world_of(worlds, ranks).run(_stopped_and_not, str(tmp_path), 2)
     assert whole_run == resumed
 
 
