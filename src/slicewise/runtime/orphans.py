@@ -16,7 +16,7 @@ _LOOKING_S = 1.0
 
 def end_with_launcher() -> None:
     """Where a launcher of ours started this process. Linux ends it at once, a stopped one too; elsewhere it looks."""
-    launcher = os.environ.get(LAUNCHER)
+    launcher = os.environ.pop(LAUNCHER, None)  # not for what this process starts
     if launcher is None:
         return
     if sys.platform == "linux":
