@@ -58,7 +58,8 @@ def _network(hosts: str) -> nn.Module:
 def _forget() -> None:
     """The world lives on: its next watchdog starts anew."""
     dist.barrier()
-    watchdog._watched = whereabouts._memory = None
+    if watchdog._watchdog is not None:
+        watchdog._watchdog.end()
     whereabouts._step = 0
 
 

@@ -31,6 +31,8 @@ class StallWarning(UserWarning):
 class Words(ABC):
     """What every rank said last."""
 
+    closed = False  # nobody listens any more
+
     @abstractmethod
     def places(self) -> list[Place | None]: ...
 
@@ -68,7 +70,7 @@ class StoreWords(Words):
         record_in_memory()
         store = dist.distributed_c10d._get_default_store()
         self._store: Any = store.clone() if hasattr(store, "clone") else store
-        self._rank, self._ranks, self._every_s, self._world = rank, ranks, every_s, dist.group.WORLD
+        self._rank, self._ranks, self._every_s = rank, ranks, every_s
         self._known: list[Place | None] = [None] * ranks
         self._beats = [("", time.monotonic())] * ranks  # what each said last, a beat included, and when that was new
         threading.Thread(target=self._exchange, name="slicewise-words", daemon=True).start()
@@ -85,7 +87,7 @@ class StoreWords(Words):
     def _exchange(self) -> None:
         beat = 0
         keys = [f"slicewise/place/{rank}" for rank in range(self._ranks)]
-        while dist.is_initialized() and dist.group.WORLD is self._world:
+        while not self.closed:
             own = own_place(self._rank)
             assert own is not None
             try:
@@ -122,13 +124,24 @@ class StoreWords(Words):
 class Watchdog:
     def __init__(self, words: Words, timeout_s: float, tell: Callable[[Stall], None]) -> None:
         self._words, self._timeout_s, self._tell = words, timeout_s, tell
-        self._since_s, self._world = time.monotonic(), dist.group.WORLD
+        self._since_s, self._world, self._ended = time.monotonic(), dist.group.WORLD, threading.Event()
         threading.Thread(target=self._look, name="slicewise-watchdog", daemon=True).start()
+
+    @property
+    def watches(self) -> bool:
+        """This world."""
+        return dist.is_initialized() and dist.group.WORLD is self._world and not self._ended.is_set()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._words.closed = True
 
     def _look(self) -> None:
         told = None
-        while dist.is_initialized() and dist.group.WORLD is self._world:
-            time.sleep(self._timeout_s / _LOOKS)
+        while not self._ended.wait(self._timeout_s / _LOOKS):
+            if not self.watches:
+                self.end()
+                return
             places = self._words.places()
             now_s = time.monotonic()
             silent = self._words.silent(now_s, self._timeout_s)
@@ -141,19 +154,20 @@ class Watchdog:
                 self._tell(stall)
 
 
-_watched: dist.ProcessGroup | None = None
+_watchdog: Watchdog | None = None
 
 
 def watch(timeout_s: float, tell: Callable[[Stall], None] | None = None) -> None:
     """Look after the ranks of this world, once; not where our launcher does. Every rank calls it."""
-    global _watched
-    if timeout_s <= 0 or PLACE_FILE in os.environ or _watched is dist.group.WORLD or dist.get_backend() == "fake":
+    global _watchdog
+    if timeout_s <= 0 or PLACE_FILE in os.environ or dist.get_backend() == "fake":
         return
-    _watched = dist.group.WORLD
+    if _watchdog is not None and _watchdog.watches:
+        return
     rank, ranks = dist.get_rank(), dist.get_world_size()
     one_host = os.environ.get("LOCAL_WORLD_SIZE") == str(ranks)
     words = SharedWords(rank, ranks) if one_host else StoreWords(rank, ranks, timeout_s / _LOOKS)
-    Watchdog(words, timeout_s, tell or warn)
+    _watchdog = Watchdog(words, timeout_s, tell or warn)
 
 
 def speaks(stall: Stall) -> bool:
