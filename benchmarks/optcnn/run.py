@@ -11,7 +11,7 @@ from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, scale_for
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
 from benchmarks.optcnn.tables import assumptions, beside, fewer_bytes, filters, inception, readings
 from slicewise.cost.breakdown import Cost
-from slicewise.plans.plan import spelled
+from slicewise.partition.spelling import spelled
 from slicewise.search.elimination import eliminate
 from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins

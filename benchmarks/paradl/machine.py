@@ -8,11 +8,13 @@ from benchmarks.paradl.networks import graphs
 from benchmarks.paradl.rows import PROFILED_S, authors, paradl_rows, single_gpu_runs
 from benchmarks.paradl.scores import Score, accuracy, by_strategy, nearest_smaller, score
 from slicewise.cluster.cluster import Cluster, load_cluster
-from slicewise.cluster.margins import MARGINS
 from slicewise.cluster.tuning import NEUTRAL, Tuning
+from slicewise.cost.training import Training
 from slicewise.fitting.fit import SIGMA, Fit, fit
 from slicewise.fitting.projecting import Projector
 from slicewise.fitting.runs import Run
+from slicewise.graph.sources import load_graph
+from slicewise.strategies.projecting import oracle_of
 from slicewise.units import amount, seconds
 
 PRESET = "abci-v100"
@@ -180,8 +182,13 @@ def show_rows(found: Sequence[Outcome]) -> None:
 
 def within_range(one: Outcome) -> tuple[int, int]:
     """Tested rows that lie in the range of their projection, of all."""
-    widest = 1 + (one.fit.margin if one.fit else MARGINS["preset"])
-    inside = [1 / widest <= run.iteration_s / value <= widest for run, value in one.projected.items()]
+    cluster, known = one.fit.cluster if one.fit else load_cluster(PRESET), graphs()
+    inside = []
+    for run in one.projected:
+        graph = known.get(run.model) or load_graph(run.model)
+        asked = oracle_of(graph, cluster, batch=run.batch, training=Training(dtype=run.dtype, batchnorm="local"))
+        row = replace(asked, split=run.split).project(run.strategy, run.devices)
+        inside.append(row.low_s <= run.iteration_s <= row.high_s)
     return sum(inside), len(inside)
 
 

@@ -16,7 +16,7 @@ def seconds(value: float) -> str:
     for unit, name in _TIME:
         if abs(value) >= unit:
             return f"{_three_digits(value / unit)} {name}"
-    return f"{value:.1e} s"
+    return f"{value / 1e-9:.2g} ns" if abs(value) >= 1e-12 else "0"  # less than any clock ticks: rounding
 
 
 def amount(value: float, unit: str) -> str:

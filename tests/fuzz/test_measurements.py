@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from slicewise.diagnosis.diagnosing import check_record
+from slicewise.diagnosis.diagnosing import asked_of, check_record
 from slicewise.diagnosis.diagnosis import diagnosis_of
 from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.files import read_files
@@ -49,7 +49,7 @@ def diagnosed() -> Callable[[Path], None]:
 
     def judged(path: Path) -> None:
         record = read_files([path])
-        check_record(plan, record)
+        check_record(asked_of(plan), record)
         json.dumps(diagnosis_of(record, expected).to_dict(), allow_nan=False)
 
     return judged

@@ -8,7 +8,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.graph.dims import Dim
 from slicewise.partition.choices import Choices, Ints, Layouts, axes_in
 from slicewise.partition.layout import Slicing
-from slicewise.plans.plan import degrees
+from slicewise.partition.spelling import degrees
 from tests.property.strategies import meshes
 
 

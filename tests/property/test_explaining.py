@@ -17,7 +17,7 @@ from slicewise.explaining.stretch import Stretch
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import SPACES, legal_slicings
-from slicewise.plans.plan import spelled
+from slicewise.partition.spelling import spelled
 from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 

@@ -119,3 +119,26 @@ def test_more_ranks_than_the_plan_has_are_refused(plan: Path, tmp_path: Path) ->
 def test_an_absent_file_is_refused(plan: Path, tmp_path: Path) -> None:
     done = slicewise("diagnose", plan, "--measured", tmp_path / "absent.csv", cache=tmp_path)
     assert_refused(done, "absent.csv: no such file")
+
+
+def test_a_strategy_is_judged_by_the_clusters_framework(tmp_path: Path) -> None:
+    """Hybrids of `abci-v100` exchange layer by layer: the closed form says so, no plan does."""
+    asked = ("resnet50", "--cluster", "abci-v100", "--devices", "16", "--batch", "256")
+    split = ("--split", "4x4")
+    rows = document(slicewise("oracle", *asked, "--strategies", "data+filter", *split, "--json", cache=tmp_path))[
+        "rows"
+    ]
+    measured = ("--measured", times(tmp_path, [rows[0]["iteration_s"]] * 30))
+    done = slicewise("diagnose", *asked, "--strategy", "data+filter", *split, *measured, "--json", cache=tmp_path)
+    found = document(done)
+    assert found["projected"]["iteration_s"] == pytest.approx(rows[0]["iteration_s"])
+    assert found["projected"]["high_s"] == pytest.approx(rows[0]["high_s"])
+    assert found["as_projected"]
+    plan = ("--engine", "slicewise")
+    as_plan = slicewise("diagnose", *asked, "--strategy", "data+filter", *plan, *measured, "--json", cache=tmp_path)
+    assert json.loads(as_plan.stdout)["projected"]["iteration_s"] != pytest.approx(rows[0]["iteration_s"])
+
+
+def test_a_split_needs_a_strategy_by_name(plan: Path, tmp_path: Path) -> None:
+    measured = ("--measured", times(tmp_path, [0.1] * 10))
+    assert_refused(slicewise("diagnose", plan, "--split", "2x2", *measured, cache=tmp_path), "--split: give a model")

@@ -19,8 +19,9 @@ def test_rows_with_the_names_that_others_rely_on(tmp_path: Path) -> None:
     rows = document(done)["rows"]
     assert {row["devices"] for row in rows} == {1, 4, 16, 64}
     assert {
-        "strategy", "devices", "batch", "split", "compute_s", "communication_s", "communication", "iteration_s",
-        "low_s", "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason", "best",
+        "strategy", "devices", "batch", "split", "compute_s", "update_s", "communication_s", "communication",
+        "iteration_s", "low_s", "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible",
+        "reason", "best",
     } == rows[0].keys()  # fmt: skip
     assert sum(row["best"] for row in rows) == 4
     assert done.stderr == ""
@@ -105,7 +106,8 @@ def test_provision_lists_the_frontier(tmp_path: Path) -> None:
     options = document(done)["options"]
     assert {
         "devices", "nodes", "strategy", "split", "batch", "hours", "low_hours", "high_hours", "node_hours",
-        "device_hours", "cost", "low_cost", "high_cost", "efficiency",
+        "device_hours", "cost", "low_cost", "high_cost", "efficiency", "deadline_chance", "good", "input_bytes_per_s",
+        "warnings",
     } == options[0].keys()  # fmt: skip
     assert all(option["hours"] <= 12 for option in options)
     assert [o["hours"] for o in options] == sorted((o["hours"] for o in options), reverse=True)
@@ -129,3 +131,19 @@ def test_provision_says_what_would_do_where_nothing_does(tmp_path: Path) -> None
 )
 def test_provision_refuses_half_a_question(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     assert_refused(slicewise("provision", *ABCI, *arguments, cache=tmp_path), told)
+
+
+@pytest.mark.parametrize("step", ["64", "0=0.2s", "64=nan"])
+@pytest.mark.parametrize("command", [("oracle", *ABCI, *WEAK, "--devices", "4"), ("plan", *ABCI)])
+def test_a_measured_step_that_is_none_is_one_line(command: tuple[str, ...], step: str, tmp_path: Path) -> None:
+    assert_refused(slicewise(*command, "--measured", step, cache=tmp_path), "must look like 64=0.1996s")
+
+
+def test_a_measured_step_is_recorded_with_the_machine(tmp_path: Path) -> None:
+    step = ("--measured", "64=0.2s")
+    told = document(slicewise("oracle", *ABCI, *WEAK, "--devices", "4", *step, "--json", cache=tmp_path))
+    assert (told["measured"]["batch"], told["measured"]["seconds"]) == (64, 0.2)
+    asked = ("--devices", "2", "--strategy", "data", *step, "--json")
+    plan = document(slicewise("plan", *ABCI, *asked, cache=tmp_path))
+    assert plan["machine"]["measured"] == told["measured"]
+    assert plan["predicted"]["high_s"] / plan["predicted"]["low_s"] < 2

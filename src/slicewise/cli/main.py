@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, run
+from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.runtime.orphans import end_with_launcher
@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": explain,
     "oracle": oracle,
     "provision": provision,
+    "report": report,
     "calibrate": calibrate,
     "capture": capture,
     "cluster": cluster,

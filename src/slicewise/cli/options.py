@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.dtype import PLAIN, REDUCED
 from slicewise.graph.checks import MOST_ITEMS
-from slicewise.units import parse_amount, parse_count, parse_duration
+from slicewise.units import parse_amount, parse_count, parse_duration, parse_seconds
 
 _MOST_DIMS = 8
 
@@ -54,9 +54,34 @@ CLUSTER = "a preset, 'local' (this machine, as `slicewise calibrate` measured it
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", default="local", help=f"{CLUSTER} (default: local)")
+    add_software(parser)
+
+
+def add_software(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--software",
         help="plain: a framework as it comes; tuned: fused kernels, channels last (default: the cluster's)",
+    )
+
+
+def measured(text: str) -> tuple[int, float]:
+    """`64=0.1996s`: samples, and the seconds of their step."""
+    samples, equals, step = text.partition("=")
+    try:
+        found = parse_count(samples), parse_seconds(step if step[-1:] == "s" else f"{step}s")
+    except ValueError:
+        found = 0, 0.0
+    if not equals or not 0 < found[1] < float("inf"):
+        raise argparse.ArgumentTypeError(f"must look like 64=0.1996s: samples = seconds of their step (got {text!r})")
+    return found
+
+
+def add_measured(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--measured",
+        type=measured,
+        metavar="B=TIME",
+        help="this network's step of B samples on one device, as 64=0.1996s: scales compute, narrows the range",
     )
 
 

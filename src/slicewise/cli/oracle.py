@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import (
     add_cluster,
     add_json,
+    add_measured,
     add_model,
     add_training,
     patient,
@@ -20,6 +23,7 @@ from slicewise.cli.options import (
 from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
+    from slicewise.strategies.forms import Form
     from slicewise.strategies.limits import Limit, Stop
     from slicewise.strategies.projecting import Oracle, ProjectionTable
 
@@ -70,6 +74,7 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     """What `oracle` and `provision` ask alike."""
     add_model(parser)
     add_cluster(parser)
+    add_measured(parser)
     batch = parser.add_mutually_exclusive_group(required=needs_batch)
     batch.add_argument("--batch-per-device", type=per_device, metavar="B", help="weak scaling: samples per device")
     batch.add_argument("--batch", type=positive, help="strong scaling: samples per step, over all devices")
@@ -92,7 +97,7 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
         "--overlap",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="gradient exchange beside backward (default: as the engine has it: slicewise yes, paradl no)",
+        help="gradient exchange beside backward (default: slicewise yes, paradl where the software is tuned)",
     )
 
 
@@ -106,6 +111,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limits", action="store_true", help="what holds each strategy back, its price, and where it stops paying"
     )
+    parser.add_argument("--forms", action="store_true", help="the closed forms with their numbers, at one count")
+    parser.add_argument("--figure", type=Path, help="draw strategies over device counts here, as .svg or .png")
     parser.add_argument("--csv", action="store_true", help="the rows as CSV")
     add_json(parser)
 
@@ -127,6 +134,7 @@ def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> 
         overlap=options.overlap,
         split=options.split,
         memory_limit_bytes=options.memory_limit,
+        measured=options.measured,
     )
 
 
@@ -143,22 +151,36 @@ def main(options: argparse.Namespace) -> int:
 
     if options.csv and options.json:
         raise RequestError("--csv and --json: one document at a time")
+    if options.figure:
+        from slicewise.report.pictures import check_picture
+        from slicewise.saving import check_target
+
+        check_target(options.figure)
+        check_picture(options.figure)
     names = strategies_of(options)
     oracle = oracle_from(options, options.batch_per_device)
     found = table_of(
         oracle, names, sorted(set(options.devices)), layerwise=options.layerwise, progress=patient(progress, 1.0)
     )
+    if options.figure:
+        from slicewise.figures.scaling import scaling_figure
+        from slicewise.report.pictures import write_picture
+
+        write_picture(options.figure, scaling_figure([row.to_dict() for row in found]))
+        progress(f"wrote {options.figure}")
     if options.csv:
         sys.stdout.write(found.to_csv())
     elif options.json:
-        print_json(found.to_dict() | _answers(found, best=options.best, limits=options.limits))
+        print_json(found.to_dict() | _answers(found, best=options.best, limits=options.limits, forms=options.forms))
     else:
-        from slicewise.report.oracle import show_limits, show_oracle
+        from slicewise.report.oracle import show_forms, show_limits, show_oracle
         from slicewise.strategies.ranking import verdict
 
         show_oracle(found, verdict(found) if options.best else "")
         if options.limits:
             show_limits(*limits_and_stops(found))
+        if options.forms:
+            show_forms(_forms(found))
     return 0 if any(row.feasible for row in found) else 1
 
 
@@ -170,7 +192,16 @@ def limits_and_stops(found: "ProjectionTable") -> "tuple[list[Limit], list[Stop]
     return held_back, [stop for stop in stops if stop]
 
 
-def _answers(found: "ProjectionTable", *, best: bool, limits: bool) -> dict[str, Any]:
+def _forms(found: "ProjectionTable") -> "list[Form]":
+    """At the largest of the counts where most strategies are possible."""
+    from slicewise.strategies.forms import forms
+
+    possible = Counter({row.devices: 0 for row in found})
+    possible.update(row.devices for row in found if row.feasible)
+    return forms(found.oracle, max(possible, key=lambda devices: (possible[devices], devices)))
+
+
+def _answers(found: "ProjectionTable", *, best: bool, limits: bool, forms: bool) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     if best:
         from slicewise.strategies.ranking import verdict
@@ -181,4 +212,6 @@ def _answers(found: "ProjectionTable", *, best: bool, limits: bool) -> dict[str,
         held_back, stops = limits_and_stops(found)
         answers["limits"] = [limit.to_dict() for limit in held_back]
         answers["stops_paying"] = [stop.to_dict() for stop in stops]
+    if forms:
+        answers["closed_forms"] = [form.to_dict() for form in _forms(found)]
     return answers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.cli.options import (
     add_cluster,
     add_json,
+    add_measured,
     add_model,
     add_training,
     duration,
@@ -35,6 +36,7 @@ HELP = "find the slicing of every layer that makes a training step fastest"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_cluster(parser)
+    add_measured(parser)
     parser.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     parser.add_argument("--batch", type=positive, help="samples per step, over all devices (default: 32 per device)")
     parser.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
@@ -72,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--search", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
-    parser.add_argument("--figure", type=Path, help="draw the plan here (.svg, .png, .pdf; needs matplotlib)")
+    parser.add_argument("--figure", type=Path, help="draw the plan here, as .svg or .png")
     parser.add_argument("--trace", type=Path, help="write the predicted step as a timeline for ui.perfetto.dev")
     add_json(parser)
 
@@ -96,9 +98,10 @@ def main(options: argparse.Namespace) -> int:
         made.save(options.output)
         progress(f"wrote {options.output}")
     if options.figure:
-        from slicewise.report.figures import draw_plan
+        from slicewise.figures.slicings import plan_figure
+        from slicewise.report.pictures import write_picture
 
-        draw_plan(made, options.figure)
+        write_picture(options.figure, plan_figure(made))
         progress(f"wrote {options.figure}")
     if options.trace:
         from slicewise.report.timelines import predicted_events
@@ -119,7 +122,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked beside batch and training; what the chosen mode does not use is refused."""
     from slicewise.planning.asking import SEARCHED, refuse, unused
 
-    names = (*SEARCHED, "cost", "segments")
+    names = (*SEARCHED, "cost", "segments", "measured")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.pareto:
         outputs = [name for name in ("strategy", "figure", "trace") if getattr(options, name) is not None]
@@ -141,6 +144,10 @@ def _prepare(options: argparse.Namespace) -> None:
     for path in (options.output, options.figure, options.trace):
         if path:
             check_target(path)
+    if options.figure:
+        from slicewise.report.pictures import check_picture
+
+        check_picture(options.figure)
 
 
 def _show_pareto(plans: "list[Plan]", options: argparse.Namespace) -> int:

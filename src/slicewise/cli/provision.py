@@ -32,8 +32,8 @@ def main(options: argparse.Namespace) -> int:
     oracle = oracle_from(options, weak)
     wanted = sorted(set(options.devices or counts_for(weak)))
     table = table_of(oracle, names, wanted)
-    every = options_of(table, wanted, epochs=options.epochs, price=options.price)
     deadline_h = options.deadline / 3600 if options.deadline else None
+    every = options_of(table, wanted, epochs=options.epochs, price=options.price, deadline_h=deadline_h)
     kept = within(frontier(every), deadline_h=deadline_h, device_hours=options.gpu_hours)
     if options.json:
         print_json({**_asked(options, table.to_dict()), "options": [option.to_dict() for option in kept]})
@@ -45,8 +45,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
-    told = ("model", "cluster", "software", "engine", "scaling", "samples", "origin", "range")
-    asked = {name: table[name] for name in told}
+    asked = {name: value for name, value in table.items() if name != "rows"}
     limits = {"epochs": options.epochs, "deadline_s": options.deadline, "gpu_hours": options.gpu_hours}
     return asked | limits | {"price": options.price}
 

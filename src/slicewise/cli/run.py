@@ -9,7 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress, seed, shape, timeout
+from slicewise.cli.options import (
+    CLUSTER,
+    add_json,
+    add_software,
+    positive,
+    print_json,
+    progress,
+    seed,
+    shape,
+    timeout,
+)
 from slicewise.dtype import PLAIN, RUN
 from slicewise.extras import require_torch
 from slicewise.strategy import LAYERWISE, PLANNED
@@ -64,6 +74,7 @@ def add_made(parser: argparse.ArgumentParser) -> None:
     """What a plan for a model asks for."""
     group = parser.add_argument_group("with --strategy")
     group.add_argument("--cluster", help=f"{CLUSTER} (default: local)")
+    add_software(group)
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     group.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
     group.add_argument("--dtype", help=f"{PLAIN} (default) or {', '.join(RUN[1:])}: autocast around forward and loss")
@@ -195,7 +206,7 @@ def _loaded_plan(options: argparse.Namespace) -> "Plan":
     from slicewise.errors import RequestError
     from slicewise.plans.plan import Plan
 
-    for name in ("cluster", "devices", "input", "dtype", "optimizer", "batchnorm", "segments"):
+    for name in ("cluster", "devices", "input", "dtype", "optimizer", "batchnorm", "segments", "software"):
         if getattr(options, name) is not None:
             raise RequestError(f"--{name} is decided by the plan; give a model and --strategy, or plan again")
     if not Path(options.plan).exists() and not options.plan.endswith(".json"):
@@ -208,10 +219,10 @@ def _loaded_plan(options: argparse.Namespace) -> "Plan":
 
 def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | None) -> "Plan":
     """For the model that was given, under --strategy."""
-    from slicewise.cluster.cluster import load_cluster
+    from slicewise.cluster.cluster import machine_of
     from slicewise.planning.asking import PER_DEVICE, plan
 
-    cluster = load_cluster(options.cluster or "local")
+    cluster = machine_of(options.cluster or "local", software=options.software)
     devices = options.devices or ranks
     cluster = cluster.with_devices(devices) if devices else cluster
     given = {name: getattr(options, name) for name in ("dtype", "optimizer", "batchnorm", "segments")}

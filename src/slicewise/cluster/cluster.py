@@ -50,6 +50,16 @@ class Tier:
         return found or Link(self.latency_s, self.bytes_per_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """`model`, trained on one device: a step of `batch` samples took `seconds`."""
+
+    model: str
+    batch: int
+    seconds: float
+    factor: float  # its compute over what this cluster's description alone says
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """Tiers from the outermost inwards, as `p100-4x4` is 4 nodes of 4 GPUs."""
@@ -58,11 +68,14 @@ class Cluster:
     device: Device
     tiers: tuple[Tier, ...]
     overlap: float = 1.0  # the share of a gradient all-reduce that can hide behind backward
+    straggling: float = 0.0  # what compute loses per doubling of the devices, to the slowest and to their input
     cores: int | None = None  # set where ranks share cores: more ranks than cores slow each other down
     origin: str = "preset"
     tuning: Tuning = NEUTRAL  # what the framework does to the strategies' closed forms
     # "plain": a framework as it comes; "tuned": fused kernels, channels last, as vendors' own examples
     software: str = "plain"
+    software_assumed: bool = False  # nobody said which
+    measured: Measured | None = None  # what one device was seen to do with one network
 
     def __post_init__(self) -> None:
         names = [tier.name for tier in self.tiers]
@@ -91,6 +104,11 @@ class Cluster:
     def slowdown(self) -> float:
         """How much slower a rank computes because it shares its core."""
         return max(1.0, self.devices / self.cores) if self.cores else 1.0
+
+    @property
+    def pace(self) -> float:
+        """What layers take over what the description alone says of them."""
+        return self.measured.factor if self.measured else 1.0
 
     def bytes_per_s(self, tier: int, operation: str) -> float:
         """What one device gets of a tier when all devices use it: its ports, shared by the devices below."""
@@ -137,7 +155,7 @@ def machine_of(cluster: str | Path | Cluster, devices: int | None = None, softwa
     """The cluster itself, or that of a name or a file; trimmed or grown to `devices`, with `software` for its own."""
     found = cluster if isinstance(cluster, Cluster) else load_cluster(cluster)
     found = found if devices is None else found.with_devices(devices)
-    return found if software is None else replace(found, software=software)
+    return found if software is None else replace(found, software=software, software_assumed=False)
 
 
 def load_cluster(name: str | Path) -> Cluster:
@@ -188,10 +206,13 @@ def cluster_of(document: Any, origin: str) -> Cluster:
             device=device,
             tiers=tuple(_tier(tier) for tier in fields.tiers),
             overlap=fields.overlap,
+            straggling=fields.straggling,
             cores=None if fields.cores is UNSET else fields.cores,
             origin=fields.origin,
             tuning=read_tuning(fields.tuning),
-            software=fields.software,
+            software="plain" if fields.software is UNSET else fields.software,
+            software_assumed=fields.software is UNSET or fields.software_assumed,
+            measured=None if fields.measured is UNSET else Measured(**to_builtins(fields.measured)),
         )
     except ClusterError as error:
         raise ClusterError(f"{origin}: {error}") from error

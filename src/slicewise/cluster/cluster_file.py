@@ -91,6 +91,16 @@ class TuningFields(Table):
     overlap: Share | UnsetType = UNSET
     memory_reuse: Positive | UnsetType = UNSET
     margin: Positive | UnsetType = UNSET
+    networks: list[Name] | UnsetType = UNSET
+
+
+class MeasuredFields(Table):
+    """A network's step on one device, and what it makes of compute here."""
+
+    model: Name
+    batch: Count
+    seconds: Positive
+    factor: Positive
 
 
 class ClusterFields(Table):
@@ -99,7 +109,10 @@ class ClusterFields(Table):
     tiers: Annotated[list[TierFields], Meta(min_length=1, max_length=16)]
     origin: Name = "preset"
     overlap: Share = 1.0
+    straggling: Share = 0.0
     cores: Count | UnsetType = UNSET
     tuning: TuningFields = field(default_factory=TuningFields)
-    software: Literal["plain", "tuned"] = "plain"
+    software: Literal["plain", "tuned"] | UnsetType = UNSET
+    software_assumed: bool = False
+    measured: MeasuredFields | UnsetType = UNSET
     schema_version: int = 1

@@ -31,9 +31,17 @@ class Tuning:
     # through the host at this rate
     staged_bytes_per_s: float | None = None
     halo_latency_s: float | None = None  # of one halo message, where it does not go the way of other messages
-    overlap: float = 0.0  # the share of gradient exchange that hides behind backward, unless the request says
+    # the share of gradient exchange that hides behind backward, unless the request says; None: the cluster's where the
+    # software is tuned, nothing elsewhere
+    overlap: float | None = None
     memory_reuse: float = 1.0  # gamma: bytes really held over bytes counted
     margin: float | None = None  # relative uncertainty of an iteration that the fit left
+    networks: tuple[str, ...] = ()  # that were fitted; of others, `margin` is not all that is uncertain
+
+    @property
+    def describes_framework(self) -> bool:
+        """Whether somebody said how a framework differs from the published closed forms."""
+        return self != NEUTRAL
 
     def shard_share(self, kind: str, parts: int) -> float:
         """What is left of a layer's compute on each of `parts` devices."""
@@ -50,4 +58,5 @@ NEUTRAL = Tuning()
 
 def read_tuning(fields: TuningFields) -> Tuning:
     """Of `[tuning]` of a cluster file."""
-    return Tuning(**to_builtins(fields))
+    said = to_builtins(fields)
+    return Tuning(**said | ({"networks": tuple(said["networks"])} if "networks" in said else {}))

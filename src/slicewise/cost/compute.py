@@ -122,7 +122,7 @@ class AnalyticCompute:
         seconds = (
             self._fitted_s(kernels, layer, part, direction) if kernels else self._roofline_s(layer, part, direction)
         )
-        return seconds * self.cluster.slowdown
+        return seconds * self.cluster.pace * self.cluster.slowdown
 
     def _fitted_s(self, kernels: Kernels, layer: Layer, part: Share, direction: str) -> Floats:
         device, training, software = self.cluster.device, self.training, self.cluster.software

@@ -6,7 +6,7 @@ the bytes counted exactly. The models: `analytic.py`, `optcnn.py`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import Cost, LayerSeconds
-from slicewise.cost.compute import AnalyticCompute, Share
+from slicewise.cost.compute import AnalyticCompute, Share, shares
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
+from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -57,6 +58,32 @@ class CostModel(ABC):
         """A number per layer: layers with the same number cost the same, whatever their names."""
         numbers: dict[object, int] = {}
         return tuple(numbers.setdefault(self._likeness(layer), len(numbers)) for layer in self.graph)
+
+    @cached_property
+    def doubt(self) -> Doubt:
+        """How far its seconds may be off."""
+        share = self.graph.with_batch(-(-self.graph.batch // self.cluster.devices))
+        one = self.cluster.with_devices(1)
+
+        def whole_s(machine: Cluster) -> list[float]:
+            return replace(self, graph=share, cluster=machine).whole_seconds()
+
+        return doubt_of(share, one, whole_s(one), lambda machine: sum(whole_s(machine)))
+
+    def whole_seconds(self) -> list[float]:
+        """Forward and backward of every layer, uncut."""
+        nothing = Choices.of([(None,) * len(self.cluster.mesh.axes)], self.cluster.mesh)
+        known: dict[int, float] = {}
+        for layer, alike in zip(self.graph, self.alike, strict=True):
+            if alike not in known:
+                work = self.device_work(layer, shares(layer, nothing))
+                known[alike] = float(work["forward_s"][0] + work["backward_s"][0])
+        return [known[alike] for alike in self.alike]
+
+    def all_updates_s(self) -> float:
+        """The optimizer's step over all weights, uncut."""
+        nothing = Choices.of([(None,) * len(self.cluster.mesh.axes)], self.cluster.mesh)
+        return sum(float(self.compute.update_s(layer, shares(layer, nothing))[0]) for layer in self.graph)
 
     def amortised_sync_s(self, layer: Layer, choices: Choices) -> Floats:
         """`sync_s` with each layer's share of the latency of the bucket that its gradients travel in."""
@@ -138,13 +165,15 @@ class CostModel(ABC):
         for weight, items in zip(layer.weights, part.weights, strict=True):
             if not weight.again:
                 kept = kept + items * (WEIGHT_BYTES * (2 + training.state_items if weight.trained else 1) + copies)
+        return kept + self.kept_items(layer, part) * training.item_bytes
+
+    def kept_items(self, layer: Layer, part: Share) -> Ints:
+        """Activations that a layer keeps for backward."""
         if layer.name not in self.graph.gradients:
-            return kept
-        if layer.kind.has(Trait.KEEPS_INPUT) and not training.recompute:
-            kept = kept + part.inputs[0] * training.item_bytes
-        elif layer.name in self._keeps_output:
-            kept = kept + part.output * training.item_bytes
-        return kept
+            return np.zeros_like(part.output)
+        if layer.kind.has(Trait.KEEPS_INPUT) and not self.training.recompute:
+            return part.inputs[0]
+        return part.output if layer.name in self._keeps_output else np.zeros_like(part.output)
 
     @cached_property
     def _keeps_output(self) -> frozenset[str]:

@@ -56,6 +56,7 @@ class _Page:
         self.tiers = range(len(cluster.tiers))
         devices = prod(tier.size for tier in cluster.tiers)
         self.slowdown = max(1.0, devices / cluster.cores) if cluster.cores else 1.0
+        self.pace = cluster.measured.factor if cluster.measured else 1.0
         self.alpha: dict[tuple[str, int], float] = {}
         self.beta: dict[tuple[str, int], float] = {}
         for number, tier in enumerate(cluster.tiers):
@@ -103,12 +104,12 @@ class _Page:
             return 0.0
         kernels = self.device.kernels
         if kernels is not None:
-            return self.fitted_s(kernels, layer, slicing, direction) * self.slowdown
+            return self.fitted_s(kernels, layer, slicing, direction) * self.pace * self.slowdown
         activations, weights = self.touched(layer, slicing)
         seconds = (activations * self.item_bytes + weights * 4) / self.device.memory_bytes_per_s
         if layer.kind in _PRODUCTS:
             seconds = max(seconds, self.product_s(layer, slicing, direction))
-        return (seconds + self.device.kernel_s) * self.slowdown
+        return (seconds + self.device.kernel_s) * self.pace * self.slowdown
 
     def touched(self, layer: Layer, slicing: Slicing) -> tuple[int, int]:
         """Items of inputs and output, and of weights."""

@@ -13,6 +13,8 @@ from slicewise.partition.parts import intervals
 from slicewise.planning.modelling import model_of
 from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
+from slicewise.strategies.projection import Projection
+from slicewise.strategy import STRATEGIES, Form
 from slicewise.terms import LAYER_TERMS, Nature
 
 
@@ -44,6 +46,15 @@ def expectation_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> Expectati
         step=predicted_of(plan, graph, cluster),
         shares=np.ones(plan.devices) if plan.pipeline else _shares(plan, graph, cluster),
         waits_inside=plan.pipeline is not None,
+    )
+
+
+def expected_as(projection: Projection) -> Expectation:
+    """A strategy's closed form, as a framework runs it; every rank has as much to do."""
+    return Expectation(
+        step=projection.prediction,
+        shares=np.ones(projection.devices),
+        waits_inside=STRATEGIES[projection.strategy].form is Form.STAGES,
     )
 
 

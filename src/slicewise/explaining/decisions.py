@@ -20,8 +20,9 @@ from slicewise.explaining.words import html, sentences, text
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
+from slicewise.partition.spelling import spelled
 from slicewise.planning.modelling import model_of
-from slicewise.plans.plan import Plan, loaded, spelled
+from slicewise.plans.plan import Plan, loaded
 from slicewise.search.baselines import baseline_slicings, data
 from slicewise.search.pins import Pins
 from slicewise.simulate.predicting import predicted_step, predicted_steps_s

@@ -17,8 +17,9 @@ from slicewise.explaining.stretch import Stretch
 from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
+from slicewise.partition.spelling import spelled
 from slicewise.planning.modelling import model_of
-from slicewise.plans.plan import Plan, loaded, spelled
+from slicewise.plans.plan import Plan, loaded
 from slicewise.search.parts import joined
 from slicewise.simulate.predicting import predicted_step
 from slicewise.terms import LAYER_TERMS

@@ -156,4 +156,16 @@ def html(explanation: "Explanation") -> str:
         for decision in explanation.decisions
         if decision not in explanation.most
     )
-    return f"<p>{escape(heading(explanation))}</p><ol>{most}</ol><ul>{rest}</ul>"
+    return f"<p>{escape(heading(explanation))}</p>{drawn(explanation)}<ol>{most}</ol><ul>{rest}</ul>"
+
+
+def drawn(explanation: "Explanation") -> str:
+    """What each decision is worth, as a picture; nothing where none has an alternative."""
+    rows = [
+        (span(decision.layers), decision.slicing, decision.worth_s, sentences(decision, explanation))
+        for decision in explanation.decisions
+        if decision.against is not None
+    ]
+    from slicewise.figures.worth import worth_figure  # explaining itself draws nothing
+
+    return worth_figure(rows) if rows else ""

@@ -57,7 +57,9 @@ def fit(
     project = projector or Projector()
     learned = _learn(runs, base, project, sigma, distrust)
     margin = 2 * max(learned.deviation, _deviation_beyond(runs, base, project, sigma, distrust))
-    cluster = replace(learned.cluster, origin="fitted", tuning=replace(learned.cluster.tuning, margin=margin))
+    networks = tuple(sorted({run.model for run in runs}))
+    tuning = replace(learned.cluster.tuning, margin=margin, networks=networks)
+    cluster = replace(learned.cluster, origin="fitted", tuning=tuning)
     return Fit(
         cluster=cluster,
         parameters=learned.parameters,

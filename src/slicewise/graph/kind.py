@@ -11,7 +11,6 @@ class Trait(Flag):
     PRODUCT = auto()  # a matrix product of its input with a factor
     FREE = auto()  # nothing is computed or copied
     KEEPS_INPUT = auto()  # backward reads what it read, as it read it: gathered, if that is what its slicing wants
-    IN_PLACE = auto()  # the closed forms count no activations for it
     WINDOWED = auto()  # each output position reads a window of input positions
     REARRANGES = auto()  # the same items under other dims
     REGROUPS = auto()  # merges dims or splits them, so parts must be even
@@ -52,8 +51,8 @@ _TRAITS = {
     Kind.CONV: _T.PRODUCT | _T.KEEPS_INPUT | _T.WINDOWED,
     Kind.LINEAR: _T.PRODUCT | _T.KEEPS_INPUT,
     Kind.POOL: _T.KEEPS_INPUT | _T.WINDOWED | _T.LONE,
-    Kind.NORM: _T.KEEPS_INPUT | _T.IN_PLACE,
-    Kind.ELEMENTWISE: _T.IN_PLACE,
+    Kind.NORM: _T.KEEPS_INPUT,
+    Kind.ELEMENTWISE: _T(0),
     Kind.REDUCE: _T(0),
     Kind.LOSS: _T(0),
     Kind.UPSAMPLE: _T.WINDOWED | _T.REGROUPS | _T.LONE,

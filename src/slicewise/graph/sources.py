@@ -137,7 +137,7 @@ def build_model(
     from slicewise.graph.zoo import ZOO
 
     if model in ZOO:
-        return ZOO[model].build(), torch.zeros(()).expand(2, *(input_shape or ZOO[model].input_shape))
+        return ZOO[model].built(input_shape), torch.zeros(()).expand(2, *(input_shape or ZOO[model].input_shape))
     if not _elsewhere(model):
         raise _unknown(model, ZOO)
     check_runnable(model)

@@ -8,8 +8,9 @@ from slicewise.cost.model import CostModel
 from slicewise.errors import UnknownName
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, legal_choices
+from slicewise.partition.spelling import spelled
 from slicewise.planning.modelling import model_of
-from slicewise.plans.plan import Plan, loaded, spelled
+from slicewise.plans.plan import Plan, loaded
 from slicewise.simulate.predicting import predicted_steps_s
 
 

@@ -28,6 +28,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import stored_graph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import check_legal, check_ties, contract
+from slicewise.partition.spelling import degrees, spelled
 from slicewise.partition.stages import Cuts
 from slicewise.plans.plan_file import PinFields, PlanV1Fields, PlanV2Fields
 from slicewise.plans.request import Request, remembered
@@ -236,6 +237,12 @@ class Plan:
             if own != carried:
                 raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
 
+    def _repr_html_(self) -> str:
+        """For a notebook: how each layer is sliced, and where each strategy's time goes."""
+        from slicewise.figures.slicings import plan_figure  # planning itself draws nothing
+
+        return plan_figure(self)
+
     @property
     def mesh(self) -> Mesh:
         """Its axes; which links they cross is the cluster's to say."""
@@ -281,29 +288,6 @@ class Plan:
 def loaded(plan: Plan | str | Path) -> Plan:
     """The plan itself, or that of a file."""
     return plan if isinstance(plan, Plan) else Plan.load(plan)
-
-
-def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
-    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
-    result = {dim.value: 1 for dim in Dim}
-    for dim, size in zip(slicing, sizes, strict=True):
-        if dim is not None:
-            result[dim.value] *= size
-    return result
-
-
-def spelled(slicing: Slicing, axes: Mapping[str, int]) -> str:
-    """`N16`, `N4@inter F4@intra`, or `whole` where nothing is sliced."""
-    parts: dict[tuple[str, str], int] = {}
-    for dim, (name, size) in zip(slicing, axes.items(), strict=True):
-        if dim is not None:
-            place = (dim.value, name.rstrip("0123456789"))
-            parts[place] = parts.get(place, 1) * size
-    if len({dim for dim, _ in parts}) == 1 and None not in slicing:
-        return f"{next(iter(parts))[0]}{prod(parts.values())}"
-    if len({name.rstrip("0123456789") for name in axes}) == 1:
-        return " ".join(f"{dim}{degree}" for (dim, _), degree in parts.items()) or "whole"
-    return " ".join(f"{dim}{degree}@{tier}" for (dim, tier), degree in parts.items()) or "whole"
 
 
 def _slicing(given: Mapping[str, Dim], axes: Mapping[str, int], layer: str) -> Slicing:

@@ -1,22 +1,22 @@
 """What a diagnosis says to people: a sentence per verdict, a table of terms, and what the files cannot tell."""
 
+from slicewise.diagnosis.diagnosing import Asked
 from slicewise.diagnosis.diagnosis import Diagnosis, term_medians
 from slicewise.diagnosis.verdict import Fault, Verdict
-from slicewise.plans.plan import Plan
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import seconds
 
 
-def show_diagnosis(plan: Plan, found: Diagnosis) -> None:
+def show_diagnosis(asked: Asked, found: Diagnosis) -> None:
     page = Page()
     record, projected = found.record, found.projected
-    ranks = "all ranks together" if record.ranks is None else f"{len(record.ranks)} of {plan.devices} ranks"
+    ranks = "all ranks together" if record.ranks is None else f"{len(record.ranks)} of {asked.devices} ranks"
     page.say(
-        (plan.model, "bold"),
+        (asked.model, "bold"),
         " on ",
-        (plan.cluster, "bold"),
-        f": {plan.devices} devices, batch {plan.batch}; measured: {len(record.steps)} steps of {ranks}, "
+        (asked.cluster, "bold"),
+        f": {asked.devices} devices, batch {asked.batch}; measured: {len(record.steps)} steps of {ranks}, "
         f"{record.kind.name}",
     )
     for verdict in found.verdicts:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from slicewise.strategies.forms import Form
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
-from slicewise.strategies.showing import best_of, drawn
+from slicewise.strategies.showing import best_of, counted, drawn
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 
@@ -25,3 +26,16 @@ def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
         if limit.binds:
             table.add_row(str(limit.devices), limit.strategy, limit.name, limit.told)
     page.show(table if len(table) else Prose("nothing"))
+
+
+def show_forms(forms: Sequence[Form]) -> None:
+    """Each formula, and below it the same with its numbers."""
+    page = Page()
+    page.say("\n", ("The closed forms", "bold"), f" on {counted(forms[0].devices)}")
+    for form in forms:
+        start = f"{form.strategy}, {form.what}"
+        page.say((start, "bold"), f" = {form.value}\n  {_indented(form.formula)}\n  {_indented(form.numbers)}")
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")

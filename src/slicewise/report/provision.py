@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from slicewise.cluster.margins import margin_of
 from slicewise.strategies.options import HOUR_S, Option
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.showing import counted, hours
+from slicewise.strategies.sureness import next_measurement, range_text
 from slicewise.text.page import Page
 from slicewise.text.tables import Table
+from slicewise.units import amount
 
 
 def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:
@@ -18,12 +19,15 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     if not options:
         page.say(missed)
         return
-    cheapest, fastest = options[0], min(options, key=lambda option: option.hours)
-    page.say(f"Cheapest: {_told(cheapest)}. Fastest: {_told(fastest)}.")
-    priced = options[0].price is not None
+    good = [option for option in options if option.good]
+    priced, timed = options[0].price is not None, options[0].deadline_h is not None
+    if good:
+        page.say(f"Cheapest: {_told(good[0])}. Fastest: {_told(min(good, key=lambda option: option.hours))}.")
+    else:
+        page.say(f"None is sure to keep the deadline. Most likely: {_told(max(options, key=_chance))}.")
     table = Table(
-        "devices", "strategy", "time", "range", *(["cost"] if priced else []), "nodes", "device-hours", "node-hours",
-        "efficiency", "batch", "split", keys=2,
+        "devices", "strategy", "time", "range", *(["in time"] if timed else []), *(["cost"] if priced else []), "nodes",
+        "device-hours", "node-hours", "efficiency", "input", "batch", "split", keys=2,
     )  # fmt: skip
     for option in options:
         row = option.row
@@ -32,19 +36,33 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
             row.strategy,
             hours(option.hours * HOUR_S),
             f"{hours(option.low_hours * HOUR_S)} - {hours(option.high_hours * HOUR_S)}",
+            *([f"{_chance(option):.0%}{'' if option.good else ' ?'}"] if timed else []),
             *([f"{option.cost:,.2f}"] if option.cost is not None else []),
             str(option.nodes),
             f"{option.device_hours:,.1f}",
             f"{option.node_hours:,.1f}",
             f"{row.efficiency:.0%}",
+            f"{amount(option.input_bytes_per_s, 'B')}/s",
             str(row.batch),
             row.terms.split if row.terms else "",
         )
     page.show(table)
     page.say(
-        f"Cheapest first; no option is both slower and dearer than another. "
-        f"Range: {margin_of(oracle.cluster)[1]}; hours and cost vary alike."
+        f"Cheapest first; no option is both slower and dearer than another. Range, of {options[0].row.strategy} on "
+        f"{counted(options[0].row.devices)}: {range_text(options[0].row)}; hours and cost vary alike."
     )
+    if timed:
+        page.say("In time: the chance that the deadline holds. ?: the range misses it, so do not count on it.")
+    page.say("Input: what storage must deliver, uncompressed.")
+    warned = [f"{counted(option.row.devices)}: {text}." for option in options for text in option.warnings]
+    for text in warned:
+        page.say(f"Warning, {text}")
+    if advice := next_measurement(oracle, options[0].row):
+        page.say(f"To narrow the range, {advice.told}")
+
+
+def _chance(option: Option) -> float:
+    return option.deadline_chance or 0.0
 
 
 def _told(option: Option) -> str:

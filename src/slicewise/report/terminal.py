@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
-from slicewise.plans.plan import Plan, Stages, spelled
-from slicewise.report.step_terms import MEANING, TERMS, step_terms
+from slicewise.figures.step_terms import MEANING, TERMS, step_terms
+from slicewise.partition.spelling import spelled
+from slicewise.plans.plan import Plan, Stages
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
@@ -18,17 +19,17 @@ def show_plan(plan: Plan) -> None:
     mesh = " x ".join(f"{name}={size}" for name, size in plan.axes.items())
     where = f": {plan.devices} devices ({mesh}), batch {plan.batch}, {plan.training.dtype}"
     page.say((plan.model, "bold"), " on ", (plan.cluster, "bold"), where)
-    page.say(_answer(plan))
+    page.say(answer(plan))
     if plan.pipeline:
         page.show(*_stages(plan, plan.pipeline))
     else:
         page.show(_layer_table(plan))
     page.show(*_strategies(plan))
     if plan.certificate:
-        page.say(_proof(plan.certificate))
+        page.say(proof_told(plan.certificate))
 
 
-def _answer(plan: Plan) -> str:
+def answer(plan: Plan) -> str:
     """`A step takes 31.2 ms (16,433 samples/s), between 15.6 ms and 62.3 ms by preset figures; owt takes 40.8 ms.`"""
     row = plan.predicted
     told = f"A step takes {seconds(row['iteration_s'])} ({_rate(row)} samples/s)"
@@ -57,7 +58,7 @@ def _remarks(plan: Plan) -> Iterator[str]:
         )
 
 
-def _proof(proof: Mapping[str, Any]) -> str:
+def proof_told(proof: Mapping[str, Any]) -> str:
     limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
     space = f"the space of 10^{proof['space_log10']:.0f} plans ({proof['space']}{limits})"
     if proof["optimal"]:

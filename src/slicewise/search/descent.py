@@ -100,7 +100,8 @@ class Descent:
         return {node: self._row_of[node][labels] for node in sorted(together) if labels in self._row_of[node]}
 
     def labels(self, node: int, row: int) -> bytes:
-        return self.listed.pool.choices[node].labels[row].tobytes()
+        """What tells a slicing from others."""
+        return bytes(self.listed.pool.choices[node].labels[row])
 
     def fits(self, plan: Rows) -> bool:
         return self.listed.pool.memory(plan)[1] <= self.limit

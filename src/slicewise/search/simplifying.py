@@ -19,14 +19,13 @@ from slicewise.search.shortlist import Rows
 def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float) -> list[int]:
     """`plan`, one of the `others` or what becomes of it, with the fewest changes; its step takes at most `limit_s`."""
     now, turns = list(plan), _Turns(descent)
-    for other, seconds in zip(others, descent.simulated_s(others), strict=True):
-        if seconds <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
+    for other, took_s in zip(others, descent.simulated_s(others), strict=True):
+        if took_s <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
             now = list(other)
     while tried := list(_merged(descent, now, turns)):
-        seconds = descent.simulated_s(tried)
         fitting = [
             (turns.count(merged), took_s, merged)
-            for merged, took_s in zip(tried, seconds, strict=True)
+            for merged, took_s in zip(tried, descent.simulated_s(tried), strict=True)
             if took_s <= limit_s and descent.fits(merged)
         ]
         if not fitting:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from slicewise.cluster.margins import range_of
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.prediction import Prediction
 from slicewise.cost.stage import in_flight
@@ -28,7 +27,7 @@ def predicted_pipeline(pipeline: PipelineModel, positions: Sequence[int], schedu
     sent += LOSS_BYTES * (len(stages) - 1)
     return Prediction(
         iteration_s=iteration_s,
-        **range_of(model.cluster, iteration_s),
+        **model.doubt.range_of(iteration_s - transfer_s, transfer_s),
         additive_s=(micro_batches + len(stages) - 1) * slowest.seconds + update_s,
         simulated_s=iteration_s,
         seconds=none

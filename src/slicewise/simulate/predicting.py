@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from slicewise.cluster.margins import range_of
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
@@ -19,9 +18,10 @@ def predicted_step(model: CostModel, slicings: Mapping[str, Slicing]) -> Predict
     if model.overlaps:
         timeline = simulate_step(model, slicings)
         simulated_s, exposed_sync_s = timeline.seconds, timeline.exposed_sync_s
+    compute_s = min(simulated_s, total.compute_s + total.update_s)
     return Prediction(
         iteration_s=simulated_s,
-        **range_of(model.cluster, simulated_s),
+        **model.doubt.range_of(compute_s, simulated_s - compute_s),
         additive_s=total.total_s,
         simulated_s=simulated_s,
         seconds={term.name: total.seconds(term.name) for term in LAYER_TERMS} | {"exposed_sync": exposed_sync_s},

@@ -3,7 +3,7 @@
     compute          (D/p) S(FW + BW) + (D/(B p)) S(WU)
     communication    3 (D/B) (p - 1) S_{l<G}(alpha + B y delta beta / p)
                      reduction (twice a gather) of y forward, all-gather of dL/dx backward
-    memory           2 delta S(B (x + y) + w/p)
+    memory           M(B, w/p)
     limit            p <= min C
 
 The first product reads the samples themselves, which have three channels or one: every device computes it whole, and

@@ -2,7 +2,7 @@
 
     compute          (D/p) S(FW + BW) + (D/B) S(WU)
     communication    2 (D/B) (p - 1) (alpha + S(w) delta beta / p)        the all-reduce of gradients
-    memory           2 delta S((B/p) (x + y) + w)
+    memory           M(B/p, w)
     limit            p <= B
 
 Exact batch norms add their statistics, gathered and summed over all devices; the published form has none.

@@ -3,7 +3,7 @@
     compute          (D/p) S(FW + BW) + (D/(B p2)) S(WU)
     communication    3 (D/B) (p2 - 1) S_{l<G}(alpha + B y delta beta / p)         inside a group
                      + 2 (D/B) (p1 - 1) (alpha + S(w) delta beta / p)             between groups, one shard each
-    memory           2 delta S(B (x + y) / p1 + w/p2)
+    memory           M(B/p1, w/p2)
     limit            p1 p2 <= B min F
 
 The p2 exchanges between groups run at once: where they leave a node through the same ports, each gets its share (phi).

@@ -5,7 +5,7 @@
                      + (D/B) (p2 - 1) (alpha + (B/p1) y delta beta / p2)                     gather where the split ends
                      + 2 (D/B) (p2 - 1) (alpha + S_split(w) delta beta / p2)                 gradients, in the group
                      + 2 (D/B) (p1 - 1) (alpha + S(w) delta beta / p1)                       gradients, among p1 leaders
-    memory           2 delta (S_split(B (x + y) / p + w) + S_rest(B (x + y) / p1 + w))
+    memory           M_split(B/p, w) + M_rest(B/p1, w)
     limit            p1 p2 <= B min (W H)
 
 Only leaders speak between groups, so no flows of a node share its ports there unless several groups sit in it.

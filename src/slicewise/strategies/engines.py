@@ -17,19 +17,22 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
 from slicewise.cost.training import Training
+from slicewise.cost.uncertainty import Doubt
 from slicewise.errors import InfeasibleError, UnknownName
 from slicewise.factors import divisors
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
-from slicewise.plans.plan import spelled
+from slicewise.partition.spelling import spelled
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
+from slicewise.strategies.pipeline import MOST_ANYWHERE
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
 from slicewise.strategy import STRATEGIES, Form
 from slicewise.terms import LAYER_TERMS, MOVING_GROUPS, Group
+from slicewise.units import ROUNDING
 
 Split = tuple[int, int]
 
@@ -51,6 +54,10 @@ class Engine(ABC):
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms: ...
 
     @abstractmethod
+    def doubt(self, devices: int, batch: int) -> Doubt:
+        """How far seconds at that count may be off."""
+
+    @abstractmethod
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Does at once what all answers at these (devices, batch) need."""
 
@@ -70,7 +77,7 @@ class Engine(ABC):
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParadlEngine(Engine):
-    """The closed forms; unless asked for, gradients overlap as the tuning has it: not at all if nothing was fitted."""
+    """The closed forms; unless asked for, gradients overlap as the tuning has it, or else where the software does."""
 
     name = "paradl"
     comparable_with_plans = False
@@ -90,10 +97,21 @@ class ParadlEngine(Engine):
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
         """The fastest form of the strategy that fits the memory; if none does, the fastest."""
         at = self.setting(devices, batch, split)
-        overlap = self._tuning.overlap if self.overlap is None else self.overlap
+        overlap = self._hidden_share
         stretch = self._tuning.stretch(strategy)
         found = [terms.stretched(stretch).overlapped(overlap) for terms in CLOSED_FORMS[strategy](at)]
         return chosen(found, self.cluster.device.memory_bytes)
+
+    def doubt(self, devices: int, batch: int) -> Doubt:
+        return self.profile.doubt(max(1, parts(batch, devices)))
+
+    @property
+    def _hidden_share(self) -> float:
+        if self.overlap is not None:
+            return self.overlap
+        if self._tuning.overlap is not None:
+            return self._tuning.overlap
+        return self.cluster.overlap if self.cluster.software == "tuned" else 0.0
 
     @property
     def thins_freely(self) -> bool:
@@ -114,10 +132,11 @@ class ParadlEngine(Engine):
 
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Profiles every batch that strategies will ask for at these (devices, batch), in one sweep."""
-        most = self.profile.cuts.most_stages
-        wanted: set[int] = set()
+        most = max(MOST_ANYWHERE, self.profile.cuts.most_stages)
+        wanted: set[float] = set()
         for devices, batch in counts:
-            wanted |= {parts(batch, p1) for p1 in divisors(devices)}
+            groups = {p1: parts(batch, p1) for p1 in divisors(devices)}
+            wanted |= {*groups.values(), *(samples * p1 / devices for p1, samples in groups.items())}
             if 1 < devices <= most:
                 wanted |= set(divisors(batch))
         self.profile.prepare(sorted(wanted))
@@ -140,6 +159,9 @@ class SlicewiseEngine(Engine):
 
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Nothing: every plan is priced by itself."""
+
+    def doubt(self, devices: int, batch: int) -> Doubt:
+        return self._model(self.graph.with_batch(max(1, parts(batch, devices))), 1).doubt
 
     def progress_text(self, devices: int) -> str:
         return f"pricing plans for {devices} devices"
@@ -194,7 +216,8 @@ def of_prediction(predicted: Prediction) -> Terms:
         groups[group] += predicted.seconds[term.name]
     others_s = sum(groups[group] for group in MOVING_GROUPS if group is not Group.GRADIENT)
     compute_s = predicted.iteration_s - others_s if pipelined else groups[Group.COMPUTE]
-    groups[Group.GRADIENT] = max(0.0, predicted.iteration_s - compute_s - others_s)
+    exposed_s = predicted.iteration_s - compute_s - others_s
+    groups[Group.GRADIENT] = exposed_s if exposed_s > ROUNDING * predicted.iteration_s else 0.0
     moving: dict[str, Any] = {f"{group}_s": groups[group] for group in MOVING_GROUPS}
     return Terms(
         compute_s=compute_s,

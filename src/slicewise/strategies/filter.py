@@ -3,7 +3,7 @@
     compute          (D/p) S(FW + BW) + (D/(B p)) S(WU)
     communication    3 (D/B) (p - 1) S_{l<G}(alpha + B y delta beta / p)
                      all-gather of y forward, reduction (twice a gather) of dL/dx backward
-    memory           2 delta S(B (x + y) + w/p)
+    memory           M(B, w/p)
     limit            p <= min F
 
 G counts the matrix products: what stands between them follows their cut. Compute is 1/p of the whole layer's only where

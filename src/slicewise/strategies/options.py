@@ -9,7 +9,7 @@ An option is worth telling if no other is both faster and cheaper.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster
@@ -17,6 +17,8 @@ from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
 
 HOUR_S = 3600.0
+LARGEST_BATCH = 65_536  # that ImageNet has been trained with, by optimizers made for it
+FEWEST_STEPS = 10  # of an epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Option:
     epochs: float
     node_devices: int
     price: float | None  # of a device-hour
+    sample_bytes: int = 0  # of one sample, as the network reads it
+    deadline_h: float | None = None
 
     @property
     def nodes(self) -> int:
@@ -43,6 +47,33 @@ class Option:
     @property
     def high_hours(self) -> float:
         return self._hours(self.row.high_s)
+
+    @property
+    def deadline_chance(self) -> float | None:
+        """That the deadline holds."""
+        return None if self.deadline_h is None else self.row.chance(self.row.iteration_s * self.deadline_h / self.hours)
+
+    @property
+    def good(self) -> bool:
+        """Done in time even where the range's high end comes true."""
+        return self.deadline_h is None or self.high_hours <= self.deadline_h
+
+    @property
+    def input_bytes_per_s(self) -> float:
+        """What storage must deliver: samples as the network reads them, uncompressed."""
+        return self.row.samples_per_s * self.sample_bytes
+
+    @property
+    def warnings(self) -> list[str]:
+        """Batches that nobody trains with."""
+        assert self.row.samples is not None
+        batch, found = self.row.batch, []
+        if batch > LARGEST_BATCH:
+            found.append(f"a batch of {batch:,}: nobody has shown training with more than {LARGEST_BATCH:,}")
+        if batch * FEWEST_STEPS > self.row.samples:
+            steps = ceil(self.row.samples / batch)
+            found.append(f"a batch of {batch:,}: an epoch is {steps} {'step' if steps == 1 else 'steps'}")
+        return found
 
     @property
     def node_hours(self) -> float:
@@ -63,7 +94,6 @@ class Option:
         return self.epochs * ceil(self.row.samples / self.row.batch) * iteration_s / HOUR_S
 
     def to_dict(self) -> dict[str, Any]:
-        share = self.row.high_s / self.row.iteration_s
         return {
             "devices": self.row.devices,
             "nodes": self.nodes,
@@ -76,19 +106,40 @@ class Option:
             "node_hours": self.node_hours,
             "device_hours": self.device_hours,
             "cost": self.cost,
-            "low_cost": None if self.cost is None else self.cost / share,
-            "high_cost": None if self.cost is None else self.cost * share,
+            "low_cost": None if self.cost is None else self.cost * self.low_hours / self.hours,
+            "high_cost": None if self.cost is None else self.cost * self.high_hours / self.hours,
             "efficiency": self.row.efficiency,
+            "deadline_chance": self.deadline_chance,
+            "good": self.good,
+            "input_bytes_per_s": self.input_bytes_per_s,
+            "warnings": self.warnings,
         }
 
 
 def options_of(
-    table: ProjectionTable, counts: Sequence[int], *, epochs: float, price: float | None = None
+    table: ProjectionTable,
+    counts: Sequence[int],
+    *,
+    epochs: float,
+    price: float | None = None,
+    deadline_h: float | None = None,
 ) -> list[Option]:
     """One option per device count that has a feasible strategy."""
     found = [table.best(count) for count in counts]
     size = node_devices(table.oracle.cluster)
-    return [Option(row=row, epochs=epochs, node_devices=size, price=price) for row in found if row is not None]
+    items = sum(prod(layer.shape[1:]) for layer in table.oracle.graph.inputs)
+    return [
+        Option(
+            row=row,
+            epochs=epochs,
+            node_devices=size,
+            price=price,
+            sample_bytes=items * table.oracle.training.item_bytes,
+            deadline_h=deadline_h,
+        )
+        for row in found
+        if row is not None
+    ]
 
 
 def node_devices(cluster: Cluster) -> int:

@@ -4,7 +4,7 @@
     communication    2 (D/B) (p - 1) (alpha + S_conv(w) delta beta / p)               gradients
                      + 2 (D/B) (p - 1) (alpha + B x delta beta / p)                   x, dL/dx of the first linear layer
                      + 3 (D/B) (p - 1) S_{linear, l<G}(alpha + B y delta beta / p)
-    memory           2 delta (S_conv((B/p) (x + y) + w) + S_linear(B (x + y) + w/p))
+    memory           M_conv(B/p, w) + M_linear(B, w/p)
     limit            p <= B, p <= min F of the linear layers
 
 Not one of the closed forms' own: it is data and filter put together where the samples are gathered.
@@ -31,16 +31,15 @@ def project(at: Setting) -> Iterator[Terms]:
     by_filter = np.arange(len(profile.layers)) >= first
     check_filters(at, by_filter, p)
     samples = parts(at.batch, p)
-    few, all_ = at.seconds(samples), at.seconds(at.batch)
-    share = at.tuning.shard_share("filter", p)
-    both = np.where(by_filter, share * all_.both, few.both)
+    few, thin = at.seconds(samples), at.cut_seconds("filter", at.batch, p)
+    both = np.where(by_filter, thin.both, few.both)
     held = np.where(by_filter, 1 / p, 1.0)
     update_s = float((at.update_s * held).sum())
     read = float(at.batch * profile.x[first] * at.item_bytes)
     yield Terms(
         compute_s=float(both.sum()) + update_s,
         update_s=update_s,
-        backward_s=float(np.where(by_filter, share * all_.backward, few.backward).sum()),
+        backward_s=float(np.where(by_filter, thin.backward, few.backward).sum()),
         gradient_s=at.all_reduce_s(float(profile.w[:first].sum()), p),
         layerwise_s=2 * at.links.ring(Op.ALL_GATHER, p).seconds(read)
         + at.layerwise_s(at.batch * gathered(at, by_filter), p)

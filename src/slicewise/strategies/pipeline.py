@@ -2,67 +2,110 @@
 
     compute          D (p + S - 1) / S  (max FW_g + max BW_g) + (D/B) max WU_g
     communication    2 D (p + S - 2) / B  max(alpha + (B/S) y_g delta beta)
-    memory           2 delta max_g S(B (x + y) + w)
+    memory           max_g M(B, w), of what passes through only a segment
     limit            p <= G, the stages that the network can be cut into with one tensor going on behind each
 
 Cuts balance FW + BW of the stages exactly, by dynamic programming: once for every bound on y_g, so that a cut behind a
-large tensor is avoided where that costs less than it saves. S is the best of the batch's divisors.
+large tensor is avoided where that costs less than it saves. S is the best of the batch's divisors. A cut lies where one
+tensor goes on; where such places are too few for up to 16 devices, as in a U-Net, behind any layer: y_g is then all
+that later layers read.
+With recompute a stage keeps what comes in, and the activations of one segment: FW is run again before BW.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError
 from slicewise.factors import divisors
+from slicewise.graph.kind import Trait
 from slicewise.partition.choices import Floats
 from slicewise.strategies.profile import Profile
 from slicewise.strategies.setting import Setting, Terms
+
+MOST_ANYWHERE = 16  # stages
+BOUNDS_ANYWHERE = 6  # sizes that are tried there
 
 
 def project(at: Setting) -> Iterator[Terms]:
     p, batch = at.devices, at.batch
     if p < 2:
         raise InfeasibleError(f"devices: a pipeline needs two or more (got {p})")
-    most = at.profile.cuts.most_stages
-    if p > most:
-        raise InfeasibleError(f"layers: {at.profile.graph.name} cuts into {most} stages, too few for {p} devices")
+    profile = at.profile
+    places = cuts_for(profile, p)
+    if p > len(places) + 1:
+        most = profile.cuts.most_stages
+        raise InfeasibleError(f"layers: {profile.graph.name} cuts into {most} stages, too few for {p} devices")
     line = at.links.neighbour(p)
-    held = at.layer_bytes(batch, 1.0)
-    bounds = sorted({float(at.profile.y[cut]) for cut in at.profile.cuts.legal})
+    bounds = _bounds(profile, places)
     for segments, bound in product(divisors(batch), bounds):
         samples = batch // segments
-        cuts = balanced(at.profile, samples, p, bound)
+        cuts = balanced(profile, samples, p, bound)
         if cuts is None:
             continue
         starts = np.array([0, *(cut + 1 for cut in cuts)])
         seconds = at.seconds(samples)
-        slowest_s = np.add.reduceat(seconds.forward, starts).max() + np.add.reduceat(seconds.backward, starts).max()
+        backward = seconds.backward
+        if at.training.recompute:  # of other layers it is in there already
+            backward = backward + np.where(profile.products, seconds.forward, 0.0)
+        slowest_s = np.add.reduceat(seconds.forward, starts).max() + np.add.reduceat(backward, starts).max()
         update_s = float(np.add.reduceat(at.update_s, starts).max())
-        sent_bytes = samples * float(at.profile.y[cuts].max()) * at.item_bytes
+        sent_bytes = samples * float(profile.alive[cuts].max()) * at.item_bytes
         yield Terms(
             compute_s=float((p + segments - 1) * slowest_s) + update_s,
             update_s=update_s,
             p2p_s=2 * (p + segments - 2) * line.seconds(sent_bytes),
-            memory_bytes=float(np.add.reduceat(held, starts).max()),
+            memory_bytes=float(_stage_bytes(at, starts, samples).max()),
             split=f"{p} stages, {segments} segments",
         )
+
+
+def cuts_for(profile: Profile, stages: int) -> NDArray[np.int64]:
+    """The layers that a stage may end with."""
+    if stages <= profile.cuts.most_stages or stages > MOST_ANYWHERE:
+        return np.array(profile.cuts.legal, dtype=np.int64)
+    computing = [at for at, layer in enumerate(profile.layers) if not layer.kind.has(Trait.FREE)]
+    return np.array(computing[:-1], dtype=np.int64)
+
+
+def _bounds(profile: Profile, places: NDArray[np.int64]) -> list[float]:
+    """On what goes over a cut: every size there is; some of them where any layer will do."""
+    sizes = np.unique(profile.alive[places])
+    if len(places) > len(profile.cuts.legal):
+        sizes = sizes[np.unique(np.linspace(0, len(sizes) - 1, BOUNDS_ANYWHERE).round().astype(int))]
+    return [float(size) for size in sizes]
+
+
+def _stage_bytes(at: Setting, starts: NDArray[np.int64], samples: int) -> Floats:
+    """Of every stage: weights, what stays of the batch, and what passes through with a segment."""
+    if at.training.recompute:
+        read = sum(float(prod(layer.shape[1:])) for layer in at.profile.graph.inputs)
+        incoming = np.append(read, at.profile.alive[starts[1:] - 1])
+        held = at.layer_bytes(0.0, 1.0) + at.item_bytes * samples * at.profile.kept_at_once
+        stays = np.add.reduceat(held, starts) + at.item_bytes * at.batch * incoming
+    else:
+        stays = np.add.reduceat(at.layer_bytes(at.batch, 1.0), starts)
+    found: Floats = stays + np.maximum.reduceat(at.passing_bytes(samples), starts)
+    return found
 
 
 def balanced(profile: Profile, samples: int, stages: int, bound: float) -> NDArray[np.int64] | None:
     """The positions of the layers that end a stage, but the last, so that the slowest stage is as fast as can be.
 
-    Only behind layers that write at most `bound` items per sample; None where those are too few.
+    Only where at most `bound` items per sample go on; None where those places are too few.
 
     best[s, j] = min over cuts i < j of max(best[s-1, i], seconds between i and j): one table for all numbers of stages.
     """
-    legal = np.array([cut for cut in profile.cuts.legal if profile.y[cut] <= bound], dtype=np.int64)
+    places = cuts_for(profile, stages)
+    legal = places[profile.alive[places] <= bound]
     if stages > len(legal) + 1:
         return None
-    table = profile.remembered(("stages", samples, bound), lambda: Table.of(profile.seconds(samples).both, legal))
+    key = ("stages", samples, bound, len(places))
+    table = profile.remembered(key, lambda: Table.of(profile.seconds(samples).both, legal))
     return legal[table.cuts(stages)]
 
 

@@ -5,7 +5,7 @@ one sample and of two, give the shard of any batch; seconds then come from the p
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import Training
+from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
@@ -69,17 +70,21 @@ class Profile:
                 found[alike] = position, one, _difference(more, one)
         return found
 
-    def seconds(self, samples: int) -> Seconds:
-        """FW and BW of every layer for a batch of `samples`."""
+    def seconds(self, samples: float) -> Seconds:
+        """FW and BW of every layer for a batch of `samples`; of a fraction, with as much less in every row."""
         if samples not in self._seconds:
             self.prepare([samples])
         return self._seconds[samples]
 
-    def prepare(self, batches: Sequence[int]) -> None:
-        """All of them in one sweep over the layers."""
-        missing = np.array(sorted({batch for batch in batches if batch not in self._seconds}), dtype=np.int64)
-        if not len(missing):
-            return
+    def prepare(self, batches: Sequence[float]) -> None:
+        """All of them in one sweep over the layers: whole numbers in whole numbers, then the others."""
+        missing = {batch for batch in batches if batch not in self._seconds}
+        whole = sorted(batch for batch in missing if float(batch).is_integer())
+        for some in (np.array(whole, dtype=np.int64), np.array(sorted(missing.difference(whole)))):
+            if len(some):
+                self._price(some)
+
+    def _price(self, missing: NDArray[Any]) -> None:
         model, compute = self._model, self._model.compute
         forward, backward = {}, {}
         for alike, (position, one, step) in self._shards.items():
@@ -90,12 +95,30 @@ class Profile:
             backward[alike] = compute.backward_s(layer, part, passes) if trains else np.zeros(len(missing))
         forwards = np.stack([forward[alike] for alike in model.alike], axis=1)
         backwards = np.stack([backward[alike] for alike in model.alike], axis=1)
-        for row, batch in enumerate(missing):
-            self._seconds[int(batch)] = Seconds(forwards[row], backwards[row])
+        for row, batch in enumerate(missing.tolist()):
+            self._seconds[batch] = Seconds(forwards[row], backwards[row])
 
     @cached_property
-    def _seconds(self) -> dict[int, Seconds]:
+    def _seconds(self) -> dict[float, Seconds]:
         return {}
+
+    def doubt(self, samples: float) -> Doubt:
+        """How far the seconds of this many samples may be off."""
+
+        def all_s(machine: Cluster) -> float:
+            profile = (
+                self
+                if machine == self.cluster
+                else self.remembered(
+                    ("software", machine.software), lambda: Profile(self.graph, machine, self.training)
+                )
+            )
+            return float(profile.seconds(samples).both.sum())
+
+        return self.remembered(
+            ("doubt", samples),
+            lambda: doubt_of(self._model.graph, self.cluster, self.seconds(samples).both.tolist(), all_s),
+        )
 
     @cached_property
     def update_s(self) -> Floats:
@@ -109,14 +132,14 @@ class Profile:
     @cached_property
     def x(self) -> Floats:
         """Items of all inputs, per sample."""
-        return self._items(lambda step: sum(float(items[0]) for items in step.inputs))
+        return self._items(lambda _, step: sum(float(items[0]) for items in step.inputs))
 
     @cached_property
     def y(self) -> Floats:
-        return self._items(lambda step: float(step.output[0]))
+        return self._items(lambda _, step: float(step.output[0]))
 
-    def _items(self, of: Callable[[Share], float]) -> Floats:
-        known = {alike: of(step) for alike, (_, _, step) in self._shards.items()}
+    def _items(self, of: Callable[[Layer, Share], float]) -> Floats:
+        known = {alike: of(self.layers[position], step) for alike, (position, _, step) in self._shards.items()}
         return np.array([known[alike] for alike in self._model.alike])
 
     @cached_property
@@ -129,13 +152,39 @@ class Profile:
         return np.array([layer.kind.has(Trait.PRODUCT) for layer in self.layers])
 
     @cached_property
-    def kept(self) -> NDArray[np.bool_]:
-        """Layers whose x and y the memory formula counts; with recompute only those of matrix products."""
-        if self.training.recompute:
-            return self.products
-        return np.array(
-            [not layer.kind.has(Trait.FREE) and not layer.kind.has(Trait.IN_PLACE) for layer in self.layers]
-        )
+    def kept(self) -> Floats:
+        """Items per sample that backward reads again, each tensor once: at the first layer that keeps it.
+
+        As the planner counts them, but that it counts a tensor for every reader: each might want another layout.
+        """
+        return self._kept(self._model)
+
+    @cached_property
+    def kept_at_once(self) -> Floats:
+        """The same with nothing computed again."""
+        training = replace(self.training, recompute=False)
+        return self._kept(AnalyticModel(self._model.graph, self._model.cluster, training))
+
+    def _kept(self, model: CostModel) -> Floats:
+        counted: set[str] = set()
+        found = self._items(lambda layer, step: float(model.kept_items(layer, step)[0]))
+        for position, layer in enumerate(self.layers):
+            if layer.kind.has(Trait.KEEPS_INPUT) and not model.training.recompute:
+                source = self._written_by(layer.inputs[0])
+                found[position] *= source not in counted
+                counted.add(source)
+        return found
+
+    def _written_by(self, name: str) -> str:
+        """The layer that wrote a tensor which is only handed on, or looked at under other dims, since."""
+        layer = self._model.graph[name]
+        return self._written_by(layer.inputs[0]) if layer.kind.has(Trait.FREE) and layer.inputs else name
+
+    @cached_property
+    def touched(self) -> Floats:
+        """Items per sample that are there while a layer runs, or while its gradients are made."""
+        free = np.array([layer.kind.has(Trait.FREE) for layer in self.layers])
+        return np.where(free, 0.0, self.x + self.y)
 
     @cached_property
     def last_product(self) -> int:
@@ -223,7 +272,7 @@ def _difference(more: Share, one: Share) -> Share:
     return _joined(more, one, lambda b, a: b - a)
 
 
-def _sized(one: Share, step: Share, samples: Ints) -> Share:
+def _sized(one: Share, step: Share, samples: Any) -> Share:
     """The shard of every number of samples: v(b) = v(1) + (b - 1) (v(2) - v(1))."""
     return _joined(one, step, lambda a, d: a + (samples - 1) * d)
 

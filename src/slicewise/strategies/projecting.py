@@ -3,13 +3,13 @@
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster, machine_of
-from slicewise.cluster.margins import margin_of
+from slicewise.cost.pace import Step, paced
 from slicewise.cost.training import Training
 from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestError
 from slicewise.graph.layer_graph import LayerGraph
@@ -18,9 +18,10 @@ from slicewise.planning.asking import requested
 from slicewise.plans.request import Request
 from slicewise.strategies.datasets import samples_of
 from slicewise.strategies.engines import Engine, Split, engine_named, of_prediction
-from slicewise.strategies.projection import Projection, memory_reason
+from slicewise.strategies.projection import CERTAIN, Projection, memory_reason
 from slicewise.strategies.registry import check_strategies
 from slicewise.strategies.setting import Terms
+from slicewise.strategies.sureness import next_measurement, range_told
 from slicewise.strategy import LAYERWISE, SERIAL, STRATEGIES
 from slicewise.terms import MOVING_GROUPS
 from slicewise.units import ROUNDING, bytes_of
@@ -111,7 +112,7 @@ class Oracle:
             reason=reason,
             samples=self.samples,
             serial_samples_per_s=self.serial_samples_per_s if terms else 0.0,
-            margin=margin_of(self.cluster)[0],
+            doubt=self.engine.doubt(devices, batch) if terms else CERTAIN,
             origin=self.cluster.origin,
         )
 
@@ -136,7 +137,7 @@ class ProjectionTable:
 
     def to_dict(self) -> dict[str, Any]:
         oracle = self.oracle
-        margin, origin = margin_of(oracle.cluster)
+        best = self.best()
         return {
             "model": oracle.graph.name,
             "cluster": oracle.cluster.name,
@@ -145,7 +146,9 @@ class ProjectionTable:
             "scaling": "strong" if oracle.batch is not None else "weak",
             "samples": oracle.samples,
             "origin": oracle.cluster.origin,
-            "range": {"margin": margin, "origin": origin},
+            "range": range_told(self),
+            "measured": asdict(oracle.cluster.measured) if oracle.cluster.measured else None,
+            "measure_next": advice.to_dict() if best and (advice := next_measurement(oracle, best)) else None,
             "rows": [row.to_dict() for row in self.rows],
         }
 
@@ -157,6 +160,20 @@ class ProjectionTable:
         writer.writeheader()
         writer.writerows(flat)
         return text.getvalue()
+
+    def _repr_html_(self) -> str:
+        """For a notebook: strategies over device counts."""
+        from slicewise.figures.scaling import scaling_figure
+
+        batch = (
+            f"batch {self.oracle.batch}"
+            if self.oracle.batch
+            else f"{self.oracle.batch_per_device:g} samples per device"
+        )
+        return scaling_figure(
+            [row.to_dict() for row in self.rows],
+            title=f"{self.oracle.graph.name} on {self.oracle.cluster.name}, {batch}",
+        )
 
     def __str__(self) -> str:
         from slicewise.strategies.showing import oracle_text
@@ -182,6 +199,7 @@ def oracle_of(
     overlap: bool | None = None,
     split: Split | None = None,
     memory_limit_bytes: float | None = None,
+    measured: Step | None = None,
 ) -> Oracle:
     """The request as a value that answers for any strategy and count."""
     if (batch is None) == (batch_per_device is None):
@@ -192,6 +210,7 @@ def oracle_of(
     machine.device.flops(training.dtype)  # refuse a dtype that the device does not have
     if memory_limit_bytes is not None:  # as if devices had no more: splits, cuts and plans are chosen to fit
         machine = replace(machine, device=replace(machine.device, memory_bytes=int(memory_limit_bytes)))
+    machine = paced(machine, graph, training, measured)
     share = None if overlap is None else machine.overlap if overlap else 0.0
     return Oracle(
         graph=graph,
@@ -226,6 +245,7 @@ def oracle(
     overlap: bool | None = None,
     split: Split | None = None,
     memory_limit: float | str | None = None,
+    measured: Step | None = None,
     input: tuple[int, ...] | None = None,
     sample: "Sample | None" = None,
     trust: bool = False,
@@ -234,8 +254,9 @@ def oracle(
     """Every strategy at every device count: seconds by term, memory, range, and feasible or why not.
 
     `batch_per_device` scales weakly, `batch` strongly. `dataset` or `samples` tell epochs. `split=(p1, p2)` is of
-    hybrids. `software` is "plain" or "tuned" (the cluster's by default). `engine` is "paradl" (closed forms) or
-    "slicewise" (plans, simulated). The model is given as for `plan`.
+    hybrids. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this network's
+    step on one device: 64 samples, seconds. `engine` is "paradl" (closed forms) or "slicewise" (plans, simulated). The
+    model is given as for `plan`.
 
     >>> sw.oracle("resnet50", "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
     'data'
@@ -252,6 +273,7 @@ def oracle(
         overlap=overlap,
         split=split,
         memory_limit_bytes=bytes_of(memory_limit),
+        measured=measured,
     )
     names = check_strategies(strategies)
     return table_of(asked, names, sorted(set(devices)), layerwise=layerwise, progress=progress)

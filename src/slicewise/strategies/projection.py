@@ -1,13 +1,17 @@
 """One row of the oracle's table, and how sure it is."""
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, erf, inf, log, sqrt
 from typing import Any
 
+from slicewise.cluster.ranges import QUANTILE
 from slicewise.cost.prediction import Prediction
+from slicewise.cost.uncertainty import Doubt
 from slicewise.strategies.setting import Terms
 from slicewise.terms import MOVING_GROUPS
 from slicewise.units import amount
+
+CERTAIN = Doubt()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +25,7 @@ class Projection:
     reason: str | None = None
     samples: int | None = None  # of an epoch
     serial_samples_per_s: float = 0.0
-    margin: float = 0.0
+    doubt: Doubt = CERTAIN
     origin: str = ""  # of the machine's figures
     best: bool = False
 
@@ -39,11 +43,32 @@ class Projection:
 
     @property
     def low_s(self) -> float:
-        return self.iteration_s / (1 + self.margin)
+        return self._range["low_s"]
 
     @property
     def high_s(self) -> float:
-        return self.iteration_s * (1 + self.margin)
+        return self._range["high_s"]
+
+    @property
+    def _range(self) -> dict[str, float]:
+        terms = self.terms
+        if terms is None:
+            return {"low_s": inf, "high_s": inf}
+        return self.doubt.range_of(terms.compute_s, terms.communication_s)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of ln(measured / iteration_s)."""
+        return self.doubt.sigma(self.terms.compute_s, self.terms.communication_s) if self.terms else inf
+
+    def chance(self, limit_s: float) -> float:
+        """That an iteration takes no longer."""
+        if self.terms is None:
+            return 0.0
+        low, high = log(self.low_s / self.iteration_s), log(self.high_s / self.iteration_s)
+        off = log(limit_s / self.iteration_s)
+        side = (high if off > 0 else -low) / QUANTILE
+        return 0.5 * (1 + erf(off / side / sqrt(2))) if side else float(off >= 0)
 
     @property
     def prediction(self) -> Prediction:
@@ -89,6 +114,7 @@ class Projection:
             "batch": self.batch,
             "split": terms.split if terms else None,
             "compute_s": terms.compute_s if terms else None,
+            "update_s": terms.update_s if terms else None,
             "communication_s": terms.communication_s if terms else None,
             "communication": {f"{group}_s": terms.seconds(group) for group in MOVING_GROUPS} if terms else None,
             "iteration_s": self.iteration_s if terms else None,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cost.pace import Step
 from slicewise.errors import RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.engines import Split
@@ -45,13 +46,15 @@ def provision(
     overlap: bool | None = None,
     split: Split | None = None,
     memory_limit: float | str | None = None,
+    measured: Step | None = None,
     input: tuple[int, ...] | None = None,
     sample: "Sample | None" = None,
     trust: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Option]:
     """Devices, hours and cost of every option worth having, the cheapest first; none where nothing keeps `deadline`
-    (seconds or "12h") and `gpu_hours`. Other arguments as for `oracle`.
+    (seconds or "12h") and `gpu_hours`. `option.good` says whether its whole range keeps the deadline,
+    `option.deadline_chance` how likely it is to. Other arguments as for `oracle`.
 
     >>> options = sw.provision("resnet50", "abci-v100", dataset="imagenet", epochs=90, deadline="12h", price=2.5)
     >>> all(option.hours <= 12 and option.cost == 2.5 * option.device_hours for option in options)
@@ -79,14 +82,16 @@ def provision(
         overlap=overlap,
         split=split,
         memory_limit=memory_limit,
+        measured=measured,
         input=input,
         sample=sample,
         trust=trust,
         progress=progress,
     )
     limit_s = seconds_of(deadline)
-    every = options_of(table, wanted, epochs=epochs, price=price)
-    return within(frontier(every), deadline_h=limit_s and limit_s / HOUR_S, device_hours=gpu_hours)
+    deadline_h = limit_s and limit_s / HOUR_S
+    every = options_of(table, wanted, epochs=epochs, price=price, deadline_h=deadline_h)
+    return within(frontier(every), deadline_h=deadline_h, device_hours=gpu_hours)
 
 
 def counts_for(batch_per_device: float | None) -> list[int]:

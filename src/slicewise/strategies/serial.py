@@ -1,7 +1,7 @@
 """Serial: everything on one device.
 
     compute   D S(FW + BW) + (D/B) S(WU)
-    memory    2 delta S(B (x + y) + w)
+    memory    M(B, w)
     limit     p = 1
 
 Per iteration: D = B. FW and BW are those of the batch that the device computes at once.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,24 @@ class Setting:
         cores = self.profile.cluster.cores
         return max(1.0, self.devices / cores) if cores else 1.0
 
-    def seconds(self, samples: int) -> Seconds:
+    @property
+    def _waits(self) -> float:
+        """Steps are as long as those of the slowest device: (1 + straggling log2 p) times one device's."""
+        return self.slowdown * (1 + self.links.cluster.straggling * log2(self.devices))
+
+    def seconds(self, samples: float) -> Seconds:
         """FW and BW of whole layers for `samples`."""
         found = self.profile.seconds(samples)
-        return found if self.slowdown == 1 else Seconds(found.forward * self.slowdown, found.backward * self.slowdown)
+        return found if self._waits == 1 else Seconds(found.forward * self._waits, found.backward * self._waits)
+
+    def cut_seconds(self, kind: str, samples: int, parts: int) -> Seconds:
+        """FW and BW of one of `parts` shards of each layer: the share of the whole that the tuning says, or what as few
+        of the samples take. Either is at least 1/p: being cut makes nothing cheaper.
+        """
+        if kind not in self.tuning.fixed_compute:
+            return self.seconds(samples / parts)
+        whole, share = self.seconds(samples), self.tuning.shard_share(kind, parts)
+        return Seconds(share * whole.forward, share * whole.backward)
 
     @property
     def update_s(self) -> Floats:
@@ -142,33 +157,38 @@ class Setting:
 
     def sharded(self, strategy: str, cut: NDArray[np.bool_], samples: int, count: int) -> Terms:
         """Compute, weight update and memory where `count` devices share the layers of `cut` and repeat the others."""
-        seconds = self.seconds(samples)
-        share = np.where(cut, self.tuning.shard_share(strategy, count), 1.0)
+        whole, part = self.seconds(samples), self.cut_seconds(strategy, samples, count)
         held = np.where(cut, 1 / count, 1.0)
         update_s = float((self.update_s * held).sum())
         return Terms(
-            compute_s=float((share * seconds.both).sum()) + update_s,
+            compute_s=float(np.where(cut, part.both, whole.both).sum()) + update_s,
             update_s=update_s,
-            backward_s=float((share * seconds.backward).sum()),
+            backward_s=float(np.where(cut, part.backward, whole.backward).sum()),
             memory_bytes=self.memory_bytes(samples, held),
         )
 
     def memory_bytes(self, samples: float | Floats, weights: float | Floats) -> float:
-        """2 delta S(B (x + y) + w), given each layer's samples and the share of its weights that a device holds."""
-        return float(np.sum(self.layer_bytes(samples, weights)))
+        """M(B, w) = delta (S(B k) + max B (x + y)) + 4 (2 + o) S(w), given each layer's samples and the share of its
+        weights that a device holds.
+        """
+        return float(np.sum(self.layer_bytes(samples, weights)) + self.passing_bytes(samples).max())
 
     def layer_bytes(self, samples: float | Floats, weights: float | Floats) -> Floats:
-        """The same layer by layer: x, y and their gradients; w, its gradient and what the optimizer keeps.
+        """What stays, layer by layer: k, what backward reads again; w, its gradient and the o items of the optimizer.
 
-        A narrow dtype adds a copy of the weights. With recompute only what matrix products write is held.
+        A narrow dtype adds a copy of the weights.
         """
         profile, training = self.profile, self.training
-        items = profile.y if training.recompute else profile.x + profile.y
         narrow = training.item_bytes if training.item_bytes < WEIGHT_BYTES else 0
         per_weight = WEIGHT_BYTES * (2 + training.state_items) + narrow
-        activations = 2 * training.item_bytes * np.where(profile.kept, items, 0.0) * samples
+        activations = training.item_bytes * profile.kept * samples
         layers: Floats = self.tuning.memory_reuse * (activations + per_weight * profile.w * weights)
         return layers
+
+    def passing_bytes(self, samples: float | Floats) -> Floats:
+        """What a layer needs while it runs, or while its gradients are made: as much as x and y."""
+        passing: Floats = self.tuning.memory_reuse * self.item_bytes * self.profile.touched * samples
+        return passing
 
     def splits(self) -> Iterator[tuple[int, int]]:
         """All p1 x p2 with both above 1, or the one asked for."""

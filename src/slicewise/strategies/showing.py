@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import ConsoleRenderable
 
-from slicewise.cluster.margins import margin_of
 from slicewise.strategies.projection import Projection
+from slicewise.strategies.sureness import next_measurement, range_text
 from slicewise.strategy import LAYERWISE
 from slicewise.terms import MOVING_GROUPS, Group
 from slicewise.text.page import Prose, plain_text
@@ -27,7 +27,7 @@ def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
     kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
     table = Table(
         "devices", "strategy", "iteration", "range", *(["epoch"] if oracle.samples else []), "memory", "efficiency",
-        "samples/s", "compute", *kinds, "split", keys=2,
+        "samples/s", "compute", "of it update", *kinds, "split", keys=2,
     )  # fmt: skip
     before = 0
     for row in possible:
@@ -67,6 +67,7 @@ def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequ
         f"{row.efficiency:.0%}",
         f"{row.samples_per_s:,.0f}" if row.samples_per_s >= 10 else f"{row.samples_per_s:.2f}",
         seconds(terms.compute_s),
+        seconds(terms.update_s),
         *(seconds(wait) if wait else "-" for wait in waits),
         terms.split,
     ]
@@ -75,8 +76,12 @@ def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequ
 def _notes(projected: "ProjectionTable") -> list[str]:
     oracle = projected.oracle
     limit = amount(oracle.memory_limit_bytes, "B")
-    spread = margin_of(oracle.cluster)[1]
-    notes = [f"*: best at its device count. !: above the memory limit of {limit}. Range: {spread}."]
+    notes = [f"*: best at its device count. !: above the memory limit of {limit}."]
+    if best := projected.best() or next((row for row in projected if row.terms), None):
+        notes.append(f"Range, of {best.strategy} on {counted(best.devices)}: {range_text(best)}.")
+        notes.extend(f"Unlike anything fitted: {told}." for told in best.doubt.unlike)
+        if advice := next_measurement(oracle, best):
+            notes.append(f"To narrow it, {advice.told}")
     if any(row.strategy == LAYERWISE for row in projected) and not oracle.engine.comparable_with_plans:
         notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
     reasons: dict[tuple[str, str], list[int]] = {}

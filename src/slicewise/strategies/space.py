@@ -43,9 +43,9 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
     dims = [dim for dim in SPACE if any(dim in layer.dims for layer in profile.graph.inputs)]
     if not dims or profile.first_product < 0:
         raise InfeasibleError(f"pixels: samples of {at.profile.graph.name} have no space to slice")
-    seconds = at.seconds(samples)
-    share = at.tuning.shard_share("spatial", parts)
+    whole, split = at.seconds(samples), at.cut_seconds("spatial", samples, parts)
     whole_bytes, split_bytes = at.layer_bytes(samples, 1.0), at.layer_bytes(samples / parts, 1.0)
+    passing_bytes = _largest(at.passing_bytes(samples / parts), at.passing_bytes(samples))
     gathers = at.gather_s(samples * profile.alive, parts)
     reduces = at.all_reduces_s(np.cumsum(profile.w), parts)
     any_depth = False
@@ -60,12 +60,12 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
         yield Divided(
             degrees=degrees,
             depth=depths,
-            compute_s=_split_first(share * seconds.both, seconds.both)[kept],
-            backward_s=_split_first(share * seconds.backward, seconds.backward)[kept],
+            compute_s=_split_first(split.both, whole.both)[kept],
+            backward_s=_split_first(split.backward, whole.backward)[kept],
             halo_s=np.cumsum(halo_s)[kept],
             gather_s=gathers[kept],
             reduce_s=reduces[kept],
-            memory_bytes=_split_first(split_bytes, whole_bytes)[kept],
+            memory_bytes=(_split_first(split_bytes, whole_bytes) + passing_bytes)[kept],
         )
     if not any_depth:
         first = layers[profile.first_product]
@@ -101,6 +101,13 @@ def _split_first(split: Floats, whole: Floats) -> Floats:
     """By the last split layer: the sum if all up to it are split and the others whole."""
     total: Floats = np.cumsum(split) + whole.sum() - np.cumsum(whole)
     return total
+
+
+def _largest(split: Floats, whole: Floats) -> Floats:
+    """By the last split layer: the largest if all up to it are split and the others whole."""
+    behind = np.append(np.maximum.accumulate(whole[::-1])[::-1][1:], 0.0)
+    largest: Floats = np.maximum(np.maximum.accumulate(split), behind)
+    return largest
 
 
 def _factorisations(parts: int, dims: list[Dim]) -> Iterator[Degrees]:

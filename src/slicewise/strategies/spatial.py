@@ -4,7 +4,7 @@
     communication    2 (D/B) [(p - 1) (alpha + S(w) delta beta / p)                       gradients of split layers
                               + S(2 alpha + B (halo(x) + halo(dL/dy)) delta beta)]        halo exchange
                      + (D/B) (p - 1) (alpha + B y delta beta / p)                         gather where the split ends
-    memory           2 delta S(B (x + y) / p + w)                                         of split layers; others whole
+    memory           M(B/p, w)                                                            of split layers; others whole
     limit            p = pw ph (pd) <= min (W H (D))
 
 How many first layers, and how p parts into pw, ph and pd, is chosen by time (space.py).

@@ -17,7 +17,7 @@ from benchmarks.optcnn.tables import cells
 from slicewise.cluster.kernels import CONVOLUTIONS
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.optcnn import OptCnnModel, PaperModel
-from slicewise.plans.plan import spelled
+from slicewise.partition.spelling import spelled
 from slicewise.search.baselines import BASELINES
 from slicewise.search.elimination import eliminate
 from slicewise.search.optimum import best_slicings

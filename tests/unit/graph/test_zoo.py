@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from slicewise.errors import RequestError
 from slicewise.graph.kind import Kind
 from slicewise.graph.sources import load_graph, shipped_names
 from slicewise.graph.zoo import ZOO, DenseNet, InceptionV3, ResNet, TextCNN
@@ -121,3 +122,23 @@ def test_cosmoflows_layers_are_those_of_the_oracles_table() -> None:
 def test_textcnn_takes_sentences_of_any_length() -> None:
     net = TextCNN(embedding=6, filters=4).eval()
     assert net(torch.zeros(2, 6, 5)).shape == net(torch.zeros(2, 6, 40)).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "head"),
+    [
+        ("cosmoflow", (4, 512, 512, 512), 128 * 27),
+        ("cosmoflow", (4, 256, 256, 256), 128),
+        ("lenet5", (1, 28, 28), 16 * 16),
+    ],
+)
+def test_heads_follow_the_input(name: str, shape: tuple[int, ...], head: int) -> None:
+    graph = load_graph(name, shape)
+    first = next(layer for layer in graph if layer.kind is Kind.LINEAR)
+    assert graph.inputs[0].shape[1:] == shape
+    assert first.input_shapes[0][-1] == head
+
+
+def test_an_input_too_small_for_a_head_is_refused() -> None:
+    with pytest.raises(RequestError, match="at least 152 a side"):
+        load_graph("cosmoflow", (4, 64, 64, 64))

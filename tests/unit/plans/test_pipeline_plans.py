@@ -9,8 +9,9 @@ from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, PlanError, RequestError, SlicewiseError
 from slicewise.graph.sources import load_graph
+from slicewise.partition.spelling import spelled
 from slicewise.planning import baseline_plan, model_of, pipeline_plan, predicted_of
-from slicewise.plans.plan import Plan, spelled
+from slicewise.plans.plan import Plan
 from tests.builders import Net, machine, small_cnn
 
 CLUSTER = machine(2)

@@ -10,8 +10,9 @@ from slicewise.errors import PlanError, SlicingError
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
 from slicewise.partition.layout import Slicing
+from slicewise.partition.spelling import degrees, spelled
 from slicewise.planning import plan as make_plan
-from slicewise.plans.plan import Plan, degrees, spelled
+from slicewise.plans.plan import Plan
 from tests.builders import Net, machine, residual_net, small_cnn
 
 CLUSTER = machine(2, 2)

@@ -7,8 +7,8 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
+from slicewise.partition.spelling import degrees
 from slicewise.planning import plan
-from slicewise.plans.plan import degrees
 from slicewise.search.baselines import baseline_slicings
 from slicewise.search.candidates import candidates
 from slicewise.search.optimum import best_slicings

@@ -5,11 +5,13 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
+from math import hypot
 
 import pytest
 
 import slicewise as sw
 from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.ranges import fitted_ranges
 from slicewise.cluster.tuning import Tuning
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.sources import load_graph
@@ -18,8 +20,8 @@ from slicewise.strategy import STRATEGIES
 from tests.builders import Net, machine, residual_net, small_cnn
 
 FIELDS = {
-    "strategy", "devices", "batch", "split", "compute_s", "communication_s", "communication", "iteration_s", "low_s",
-    "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason", "best",
+    "strategy", "devices", "batch", "split", "compute_s", "update_s", "communication_s", "communication", "iteration_s",
+    "low_s", "high_s", "epoch_s", "samples_per_s", "efficiency", "memory_bytes", "feasible", "reason", "best",
 }  # fmt: skip
 
 
@@ -86,8 +88,8 @@ def test_a_memory_limit_makes_hybrids_choose_another_split() -> None:
     features = net.flatten(net.conv(net.input(4, 3, 8, 8), 8))
     net.output(net.linear(net.linear(features, 64), 64))
     free, tight = (
-        oracle(net.graph, machine(4, 4), devices=[16], batch=16, strategies=["data+filter"], memory_limit=limit)
-        for limit in (None, 120_000)
+        oracle(net.graph, machine(4, 4), devices=[16], batch=32, strategies=["data+filter"], memory_limit=limit)
+        for limit in (None, 125_000)
     )
     assert [(row.terms.split, row.feasible) for row in (*free, *tight) if row.terms] == [("2x8", True), ("4x4", True)]
 
@@ -98,11 +100,68 @@ def test_ranges_follow_the_origin_of_the_figures() -> None:
         machine(8),
         replace(machine(8), origin="fitted"),
         replace(machine(8), origin="fitted", tuning=Tuning(margin=0.05)),
+        replace(machine(8), origin="fitted", tuning=Tuning(margin=0.05, networks=("resnet50",))),
     ):
         row = oracle(small_cnn(), cluster, devices=[2], batch=8, strategies=["data"]).rows[0]
         assert row.low_s < row.iteration_s < row.high_s
         margins.append(row.high_s / row.iteration_s - 1)
-    assert margins == pytest.approx([1.0, 0.6, 0.05])
+    assert margins[1:3] == pytest.approx([0.6, 0.05], rel=1e-2)
+    assert margins[0] > margins[1]
+    assert margins[3] > 4 * margins[2]  # a network that was not fitted
+
+
+def test_a_range_is_made_of_what_is_uncertain() -> None:
+    known = fitted_ranges()
+    (gpu,) = oracle("resnet50", "dgx-a100", devices=[1], batch=32, strategies=["serial"])
+    assert gpu.sigma == pytest.approx(hypot(known.network, known.unseen))
+    assert gpu.doubt.unlike == ()
+    (toy,) = oracle(load_graph("resnet50"), machine(8), devices=[1], batch=32, strategies=["serial"])
+    assert toy.sigma == pytest.approx(hypot(known.network, known.unseen, known.device))
+    assert toy.doubt.unlike == ("nobody timed toy",)
+    (words,) = oracle("textcnn", "dgx-a100", devices=[1], batch=32, strategies=["serial"])
+    assert words.sigma > 1.5 * gpu.sigma
+    assert "1-D convolutions" in words.doubt.unlike[0]
+
+
+def test_communication_widens_a_range_by_its_share() -> None:
+    rows = {row.strategy: row for row in oracle("resnet50", "abci-v100", devices=[64], batch_per_device=32)}
+    assert rows["filter"].sigma > rows["data"].sigma
+    assert rows["filter"].chance(rows["filter"].iteration_s) == pytest.approx(0.5)
+    assert rows["data"].chance(rows["data"].high_s) == pytest.approx(0.95, abs=0.001)
+
+
+def test_a_measured_step_scales_compute_and_narrows_the_range() -> None:
+    asked = {"devices": [1, 8], "batch_per_device": 64, "strategies": ["data"]}
+    plain, timed = (oracle("resnet50", "dgx1-v100", measured=step, **asked) for step in (None, (64, 0.25)))  # type: ignore[arg-type]
+    assert timed.rows[0].iteration_s == pytest.approx(0.25)
+    assert timed.rows[1].to_dict()["communication"] == plain.rows[1].to_dict()["communication"]
+    assert timed.rows[1].sigma < plain.rows[1].sigma / 1.5
+    assert timed.to_dict()["measured"]["batch"] == 64
+    assert "time one device at batch 64" in plain.to_dict()["measure_next"]["measure"]
+    assert timed.to_dict()["measure_next"] is None
+
+
+@pytest.mark.parametrize(
+    ("step", "complaint"),
+    [
+        ((0, 1.0), "as (64, 0.1996) (got (0, 1.0))"),
+        ((64, -1.0), "as (64, 0.1996)"),
+        ((64, float("nan")), "as (64, 0.1996)"),
+        (64, "as (64, 0.1996) (got 64)"),
+        ((64, 3600.0), "measured 64=3,600 s: one A100-80 is predicted to take"),
+    ],
+)
+def test_a_step_that_cannot_be_is_refused_in_one_line(step: object, complaint: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        oracle("resnet50", "dgx-a100", devices=[8], batch=64, measured=step)  # type: ignore[arg-type]
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_below_what_a_clock_ticks_is_told() -> None:
+    table = oracle("resnet50", "dgx-a100", devices=[8], batch_per_device=32, engine="slicewise", strategies=["data"])
+    assert all(row.terms is None or row.terms.gradient_s == 0 or row.terms.gradient_s > 1e-9 for row in table)
+    assert "e-" not in str(table)
 
 
 def test_csv_has_the_kinds_of_communication_as_columns() -> None:
@@ -128,7 +187,7 @@ def test_the_printed_table_names_the_best_and_the_impossible() -> None:
     text = str(small_table())
     assert "serial *" in text
     assert "not possible: serial on 2, 8: devices: serial is one device" in text
-    assert "Range: preset figures, a factor of 2 each way" in text
+    assert "Range, of data on 8 devices: 90 %," in text
 
 
 def test_without_overlap_every_term_counts_in_full() -> None:

@@ -1,5 +1,7 @@
 """Options of machine time, between fast and cheap."""
 
+from math import prod
+
 import pytest
 
 from slicewise.strategies.options import Option, frontier, options_of, within
@@ -56,3 +58,39 @@ def test_deadline_and_budget_leave_what_keeps_them() -> None:
     }
     assert within(every, deadline_h=None, device_hours=0) == []
     assert options(price=None)[0].to_dict()["cost"] is None
+
+
+def test_an_option_is_good_only_if_its_whole_range_keeps_the_deadline() -> None:
+    table = oracle(small_cnn(), machine(4, 4), devices=[8], batch_per_device=8, samples=1000)
+    (plain,) = options_of(table, [8], epochs=3)
+    for hours, good, chance in (
+        (plain.hours, False, 0.5),
+        (plain.high_hours, True, 0.95),
+        (plain.low_hours, False, 0.05),
+    ):
+        (option,) = options_of(table, [8], epochs=3, deadline_h=hours * (1 + 1e-9))
+        assert option.good is good
+        assert option.deadline_chance == pytest.approx(chance, abs=0.001)
+    assert plain.good
+    assert plain.deadline_chance is None
+
+
+def test_storage_must_deliver_what_all_devices_read() -> None:
+    table = oracle(small_cnn(), machine(4, 4), devices=[8], batch_per_device=8, samples=1000)
+    (option,) = options_of(table, [8], epochs=1)
+    sample_bytes = 4 * prod(small_cnn().inputs[0].shape[1:])
+    assert option.input_bytes_per_s == pytest.approx(option.row.samples_per_s * sample_bytes)
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "told"),
+    [
+        (1_281_167, 256, []),
+        (1_281_167, 131_072, ["a batch of 131,072: nobody has shown training with more than 65,536"]),
+        (1000, 512, ["a batch of 512: an epoch is 2 steps"]),
+    ],
+)
+def test_batches_that_nobody_trains_with_are_warned_of(samples: int, batch: int, told: list[str]) -> None:
+    table = oracle(small_cnn(), machine(4, 4), devices=[16], batch=batch, samples=samples, memory_limit="1TB")
+    (option,) = options_of(table, [16], epochs=1)
+    assert option.warnings[:1] == told

@@ -37,10 +37,30 @@ def test_an_unknown_level_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(("dtype", "quicker"), [("fp32", False), ("tf32", False), ("bf16", True), ("fp16", True)])
 def test_tuned_software_is_quicker_in_16_bits_alone(dtype: str, quicker: bool) -> None:
     plain_s, tuned_s = (
-        next(iter(sw.oracle("resnet50", "dgx-a100", dtype=dtype, software=software, **WEAK))).iteration_s
+        next(iter(sw.oracle("resnet50", "dgx-a100", dtype=dtype, software=software, overlap=True, **WEAK))).iteration_s
         for software in ("plain", "tuned")
     )
     assert tuned_s < plain_s if quicker else tuned_s == plain_s
+
+
+def test_tuned_software_exchanges_gradients_beside_backward() -> None:
+    plain, tuned = (
+        next(iter(sw.oracle("resnet50", "dgx-a100", software=software, **WEAK))).to_dict()["communication"]
+        for software in ("plain", "tuned")
+    )
+    assert plain["gradient_s"] > 0 == tuned["gradient_s"]
+
+
+def test_a_range_spans_both_levels_where_nobody_said_which() -> None:
+    open_, plain, tuned = (
+        next(iter(sw.oracle("resnet50", "dgx-a100", dtype="fp16", software=software, overlap=False, **WEAK)))
+        for software in (None, "plain", "tuned")
+    )
+    assert open_.iteration_s == plain.iteration_s
+    assert open_.high_s == pytest.approx(plain.high_s)
+    assert tuned.low_s <= open_.low_s * 1.05 < plain.low_s
+    assert parse_cluster(to_toml(machine_of("dgx-a100")), "mine.toml").software_assumed
+    assert not parse_cluster(to_toml(machine_of("dgx-a100", software="plain")), "mine.toml").software_assumed
 
 
 def test_fewer_hours_are_provisioned_for_tuned_software() -> None:

@@ -35,15 +35,22 @@ __all__ = [
 class ZooEntry:
     build: Callable[[], nn.Module]
     input_shape: tuple[int, ...]  # without the batch
+    sized: Callable[[tuple[int, ...]], nn.Module] | None = None  # for another space, where the head depends on it
+
+    def built(self, input_shape: tuple[int, ...] | None) -> nn.Module:
+        """For samples of this shape, or of its own."""
+        if input_shape is None or self.sized is None or len(input_shape) != len(self.input_shape):
+            return self.build()
+        return self.sized(input_shape[1:])
 
 
 ZOO: dict[str, ZooEntry] = {
     "alexnet": ZooEntry(AlexNet, (3, 224, 224)),
     "alexnet_optcnn": ZooEntry(partial(AlexNet, pool_padding=1), (3, 224, 224)),
-    "cosmoflow": ZooEntry(CosmoFlow, (4, 256, 256, 256)),
+    "cosmoflow": ZooEntry(CosmoFlow, (4, 256, 256, 256), lambda volume: CosmoFlow(volume=volume)),
     "densenet121": ZooEntry(partial(DenseNet, DENSENET121), (3, 224, 224)),
     "inception_v3": ZooEntry(InceptionV3, (3, 299, 299)),
-    "lenet5": ZooEntry(LeNet5, (1, 32, 32)),
+    "lenet5": ZooEntry(LeNet5, (1, 32, 32), lambda image: LeNet5(image=image)),
     "resnet50": ZooEntry(partial(ResNet, RESNET50), (3, 224, 224)),
     "resnet101": ZooEntry(partial(ResNet, RESNET101), (3, 224, 224)),
     "resnet152": ZooEntry(partial(ResNet, RESNET152), (3, 224, 224)),

@@ -1,0 +1,42 @@
+"""`slicewise report FILE... -o report.html`: plans, projections and runs as a page to look at."""
+
+import argparse
+from pathlib import Path
+
+from slicewise.cli.options import patient, progress
+
+HELP = "draw plans, projections and measured runs: one page that opens anywhere, or a single figure"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="plans, the --json of oracle, plan --pareto, run or diagnose, traces, measured runs (.csv)",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="write the report here")
+    parser.add_argument("--format", help="html, md, svg or png (default: by the output's name, else html)")
+    parser.add_argument(
+        "--figure",
+        metavar="NAME",
+        help="of svg and png, which figure: plan, network, layers, memory, timeline, scaling, ...",
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    from slicewise.report.reporting import FORMATS, report
+    from slicewise.saving import check_target, write_file
+
+    check_target(options.output)
+    ending = options.output.suffix.removeprefix(".")
+    made = report(
+        options.files,
+        format=options.format or (ending if ending in FORMATS else "html"),
+        figure=options.figure,
+        progress=patient(progress, 1.0),
+    )
+    write_file(options.output, made)
+    progress(f"wrote {options.output}")
+    return 0
