@@ -139,6 +139,26 @@ class Net:
             ),
         )
 
+    def attention(self, query: str, key: str, value: str) -> str:
+        """Of `N, heads, tokens, channels`; without heads, of three dims."""
+        shape = (*self.shape(query)[:-1], self.shape(value)[-1])
+        leading = "NA"[: len(shape) - 2]
+        shared = "".join(
+            letter if size > 1 else "." for letter, size in zip(leading, self.shape(key)[:-2], strict=True)
+        )
+        return self._add(
+            Kind.ATTENTION,
+            (query, key, value),
+            shape,
+            dims=f"{leading}Q.",
+            input_dims=(f"{leading}Q.", f"{shared}..", f"{shared}.."),
+        )
+
+    def matmul(self, left: str, right: str) -> str:
+        """Of `N, matrices, rows, columns`."""
+        shape = (*self.shape(left)[:-1], self.shape(right)[-1])
+        return self._add(Kind.MATMUL, (left, right), shape, dims="NAQK", input_dims=("NAQC", "NACK"))
+
     def pool(self, source: str, *, kernel: int = 2, stride: int = 2, padding: int = 0) -> str:
         samples, channels, *space = self.shape(source)
         window = Window(kernel=kernel, stride=stride, padding=padding)

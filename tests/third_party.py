@@ -141,6 +141,22 @@ def _dynunet() -> Any:
     )
 
 
+def _vit() -> Any:
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, image_size=32, patch_size=8,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=5
+    )  # fmt: skip
+    return transformers.ViTForImageClassification(config)
+
+
+def _swin() -> Any:
+    config = transformers.SwinConfig(
+        image_size=32, patch_size=2, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4, drop_path_rate=0.0,
+        num_labels=5
+    )  # fmt: skip
+    return transformers.SwinForImageClassification(config)
+
+
 IMAGE, VOLUME = (3, 32, 32), (1, 16, 16, 16)
 
 NETWORKS: dict[str, ThirdParty] = {
@@ -192,5 +208,19 @@ NETWORKS: dict[str, ThirdParty] = {
         build=lambda: monai.Quicknat(num_classes=3, num_channels=1, num_filters=8, se_block="CSE"),
         shape=(1, 32, 32),
         opaque=frozenset({"max_pool2d_with_indices", "max_unpool2d"}),  # positions of maxima, and their way back
+    ),
+}
+
+# With attention: queries, keys and values apart; in windows; packed, and spelled out in einsums; beside convolutions.
+ATTENTION: dict[str, ThirdParty] = {
+    "ViT": ThirdParty(build=_vit, shape=IMAGE),
+    "Swin": ThirdParty(build=_swin, shape=IMAGE),
+    "ViT of monai": ThirdParty(
+        build=lambda: monai.ViT(3, (32, 32), (8, 8), 16, 32, 2, 4, classification=True, num_classes=5, spatial_dims=2),
+        shape=IMAGE,
+    ),
+    "UNETR": ThirdParty(
+        build=lambda: monai.UNETR(1, 2, (32, 32, 32), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4),
+        shape=(1, 32, 32, 32),
     ),
 }

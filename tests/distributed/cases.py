@@ -79,6 +79,83 @@ class Tied(nn.Module):
         return x
 
 
+class Attend(nn.Module):
+    """Attention over the positions of a plane of 8 channels, in 4 heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.last = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)
+        q, k, v = (
+            project(tokens).unflatten(2, (4, -1)).transpose(1, 2) for project in (self.query, self.key, self.value)
+        )
+        y: Tensor = self.last(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return y
+
+
+def heads(x: Tensor) -> Tensor:
+    """4 heads of 2 channels for every position of a signal."""
+    split: Tensor = x.unflatten(1, (4, 2))
+    return split.transpose(2, 3)
+
+
+def unfused(x: Tensor) -> Tensor:
+    weights = F.softmax(heads(x) @ torch.tanh(x).unflatten(1, (4, 2)), dim=-1)
+    return torch.einsum("nhxy, nhyd -> nhxd", weights, heads(x))
+
+
+def grouped(x: Tensor) -> Tensor:
+    """Two heads share a key."""
+    keys = heads(x)[:, :2]
+    return F.scaled_dot_product_attention(heads(x), keys, keys, enable_gqa=True)
+
+
+def masked(x: Tensor) -> Tensor:
+    """Each sample hides the keys that are below its mean."""
+    hidden = x.mean(1)[:, None, None, :].detach()
+    return F.scaled_dot_product_attention(heads(x), heads(x), heads(x), attn_mask=hidden)
+
+
+def biased(x: Tensor, bias: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(heads(x), heads(x), heads(x), attn_mask=bias)
+
+
+def to_the_past(x: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(heads(x), heads(x), heads(x), is_causal=True)
+
+
+class SelfAttention(nn.Module):
+    """torch's own module on the positions of a plane."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.MultiheadAttention(8, 4, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)
+        mixed, weights = self.inner(tokens, tokens, tokens)
+        y: Tensor = mixed + weights.sum((1, 2))[:, None, None]
+        return y
+
+
+def windows(x: Tensor) -> Tensor:
+    """Attention inside of shifted windows of 3 x 3, which stand in the batch's place."""
+    n, c, h, w = x.shape
+    shifted = torch.roll(x, (-1, -1), (2, 3)).permute(0, 2, 3, 1)
+    parts = shifted.view(n, h // 3, 3, w // 3, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 9, c)
+    inside = parts.unflatten(2, (4, -1)).transpose(1, 2)
+    mixed = F.scaled_dot_product_attention(inside, inside, inside).transpose(1, 2).flatten(2)
+    whole = mixed.view(n, h // 3, w // 3, 3, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+    return torch.roll(whole, (1, 1), (1, 2)).permute(0, 3, 1, 2) + x
+
+
+def class_token(x: Tensor, token: Tensor) -> Tensor:
+    tokens = torch.cat([token.expand(x.shape[0], -1, -1), x.flatten(2).transpose(1, 2)], dim=1)
+    return tokens[:, 0] + tokens.mean(1)
+
+
 def flatten_linear() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(8 * 9 * 7, 6))
 
@@ -143,6 +220,19 @@ CASES: dict[str, Case] = {
     "linear": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(8, 6)), (8, 1)),
     "linear channels last": (lambda: ChannelsLast(nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 8)), PLANE),
     "matrix product": (lambda: Scaled((7, 5), torch.matmul), PLANE),
+    "product of two": (lambda: Call(lambda x: x @ torch.tanh(x).transpose(-2, -1)), PLANE),
+    "product with a matrix on the left": (lambda: Scaled((5, 9), lambda x, w: torch.matmul(w, x)), PLANE),
+    "product with a matrix per channel": (lambda: Scaled((8, 7, 5), torch.matmul), PLANE),
+    "attention": (Attend, (8, 3, 3)),
+    "attention to the past": (lambda: Call(to_the_past), (8, 9)),
+    "attention with a learned bias": (lambda: Scaled((4, 9, 9), biased), (8, 9)),
+    "attention with a mask": (lambda: Call(masked), (8, 9)),
+    "attention with shared keys": (lambda: Call(grouped), (8, 9)),
+    "attention spelled out": (lambda: Call(unfused), (8, 9)),
+    "multi-head attention": (SelfAttention, (8, 9)),
+    "attention in windows": (lambda: Call(windows), (8, 6, 6)),
+    "class token": (lambda: Scaled((1, 1, 8), class_token), (8, 3, 3)),
+    "words": (lambda: nn.Sequential(Call(lambda x: x.argmax(1)), nn.Embedding(8, 6)), (8, 9)),
     "flatten": (flatten_linear, PLANE),
     "max pool": (lambda: nn.MaxPool2d(3, 2, 1), (8, 9, 13)),
     "max pool ceil": (lambda: nn.MaxPool2d(3, 2, ceil_mode=True), (8, 10, 13)),

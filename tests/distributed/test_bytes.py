@@ -16,7 +16,7 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.zoo import AlexNet, ResNet, UNet3d
+from slicewise.graph.zoo import AlexNet, ResNet, UNet3d, ViT
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import baseline_slicings
@@ -32,6 +32,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "alexnet": (lambda: AlexNet(classes=8, dropout=0.0, width=8, hidden=64), (3, 224, 224)),
     "resnet50": (lambda: ResNet(classes=8, width=8), (3, 64, 64)),
     "unet3d": (lambda: UNet3d(width=4), (1, 16, 16, 16)),
+    "vit": (lambda: ViT((2, 4, 16, 32), classes=8, image=64), (3, 64, 64)),
 }
 SHORT = {"short resnet": (lambda: ResNet(blocks=(1, 1, 1, 1), classes=8, width=8), (3, 64, 64))}
 

@@ -4,12 +4,14 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
+from slicewise.graph.kind import Kind
 from slicewise.partition.layout import Slicing
 from slicewise.planning import describe
 from slicewise.runtime.sliced_module import SlicedModule
@@ -51,13 +53,35 @@ def test_slices_that_share_no_mask_draw_different_ones(dim: Dim, pair: World) ->
     assert first != second
 
 
+class DroppedScores(nn.Module):
+    """Attention to values of one: what comes out is how much of its scores a query has kept."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        drop = 0.5 if self.training else 0.0
+        return F.scaled_dot_product_attention(x, x, torch.ones_like(x), dropout_p=drop)
+
+
+@pytest.mark.parametrize("dim", [None, Dim.N, Dim.A, Dim.Q])
+def test_scores_are_dropped_however_attention_is_sliced_and_rest_in_eval(dim: Dim | None, pair: World) -> None:
+    mean, spread, rests = pair.run(_dropped_scores, dim)
+    assert abs(mean - 1) < 0.1
+    assert spread > 0.2
+    assert rests
+
+
+def _dropped_scores(dim: Dim | None) -> tuple[float, float, bool]:
+    _, dropped, resting = _outputs("scores", dim)
+    return float(dropped.mean()), float(dropped.std()), bool(torch.allclose(resting, torch.ones_like(resting)))
+
+
 def test_the_check_compares_networks_with_stochastic_depth(pair: World) -> None:
     assert pair.run(_checked)
 
 
 def _model(what: str) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 8, 1), DropPath() if what == "sample" else nn.Dropout2d(0.5))
+    dropping: dict[str, nn.Module] = {"sample": DropPath(), "channel": nn.Dropout2d(0.5), "scores": DroppedScores()}
+    return nn.Sequential(nn.Conv2d(2, 8, 1), dropping[what])
 
 
 def _outputs(what: str, dim: Dim | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,7 +89,8 @@ def _outputs(what: str, dim: Dim | None) -> tuple[Tensor, Tensor, Tensor]:
     model = _model(what)
     graph = capture(model, torch.zeros(2, 2, 4, 4)).with_batch(BATCH)
     slicings: dict[str, Slicing] = dict.fromkeys(graph.index, (None,))
-    slicings[graph.layers[2].name] = (dim,)
+    random = next(layer.name for layer in graph if "drop" in str(layer.options) or layer.kind is Kind.ATTENTION)
+    slicings[random] = (dim,)
     net = SlicedModule(copy.deepcopy(model), graph, slicings, Mesh.of({"local": 2}))
     x = torch.randn(BATCH, 2, 4, 4)
     with torch.no_grad():

@@ -13,11 +13,13 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import machine
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
+from tests.distributed.cuts import cut_plans
 from tests.distributed.world import World
 from tests.pricing import cost_of
-from tests.third_party import NETWORKS
+from tests.third_party import ATTENTION, NETWORKS
 
 TOLERANCE = 1e-9
+EVERY = NETWORKS | ATTENTION
 EXECUTED = ("RegNet", "ConvNeXt V2", "EfficientNet", "BiT", "PoolFormer", "UNet", "SegResNet", "DenseNet")
 
 
@@ -41,14 +43,31 @@ def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair
         assert counted == predicted, label
 
 
+@pytest.mark.parametrize(("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1)])
+def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name: str, batch: int, pair: World) -> None:
+    assert pair.run(_differences, name, batch, 1) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 2)])
+def test_networks_with_attention_on_four_ranks_equal_one_device(name: str, batch: int, quartet: World) -> None:
+    assert quartet.run(_differences, name, batch, 1, 4) == []
+
+
+@pytest.mark.parametrize("name", ["ViT", "Swin"])
+def test_networks_with_attention_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
+    for label, predicted, counted in pair.run(_bytes, name):
+        assert counted == predicted, label
+
+
 def _bytes(name: str) -> list[tuple[str, int, int]]:
     cluster = machine(2)
-    model = NETWORKS[name].build()
+    model = EVERY[name].build()
     pairs = []
     for batch in (4, 3):
-        graph = capture(model, torch.zeros(2, *NETWORKS[name].shape), name=name).with_batch(batch)
+        graph = capture(model, torch.zeros(2, *EVERY[name].shape), name=name).with_batch(batch)
         costs = AnalyticModel(graph, cluster)
-        plans = _spatial_plans(graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
+        plans = _plans(name, graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
         for label, slicings in plans.items():
             predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
@@ -57,11 +76,11 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
 
 def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]:
     torch.manual_seed(0)
-    network = NETWORKS[name]
+    network = EVERY[name]
     model = network.build()
     mesh = Mesh.of({"local": ranks})
     graph = capture(model, torch.zeros(2, *network.shape), name=name).with_batch(batch)
-    plans = _spatial_plans(graph, mesh)
+    plans = _plans(name, graph, mesh)
     plans |= {f"random {seed}": random_slicings(graph, mesh, seed) for seed in range(seeds)}
     wrong = []
     truth = Truth.of(model, graph, seed=1)
@@ -70,6 +89,10 @@ def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]
         if not difference.below(TOLERANCE):
             wrong.append(f"{name}, batch {batch}, {label}: {difference}")
     return wrong
+
+
+def _plans(name: str, graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:
+    return cut_plans(graph, mesh) if name in ATTENTION else _spatial_plans(graph, mesh)
 
 
 def _spatial_plans(graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:

@@ -74,6 +74,7 @@ def _all_hold_something(shape: Shape, layout: Layout, mesh: Mesh) -> bool:
     return bool((start < stop).all())
 
 
+OF_TWO = ("matmul", "attention")  # products of computed tensors
 WINDOWED = ("conv", "grouped", "transposed", "dilated", "pool")
 
 
@@ -81,10 +82,22 @@ WINDOWED = ("conv", "grouped", "transposed", "dilated", "pool")
 def layers(draw: st.DrawFn, kinds: Sequence[str] | None = None) -> Layer:
     """One layer on a small 1-, 2- or 3-D input."""
     kind = draw(
-        st.sampled_from(kinds or [*WINDOWED, "linear", "norm", "instance", "relu", "concat", "flatten", "fork"])
+        st.sampled_from(
+            kinds or [*WINDOWED, "linear", *OF_TWO, "norm", "instance", "relu", "concat", "flatten", "fork"]
+        )
     )
     net = Net()
     samples, channels = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    if kind == "matmul":
+        rows, summed, columns = (draw(st.integers(1, 9)) for _ in range(3))
+        left, right = net.input(samples, channels, rows, summed), net.input(samples, channels, summed, columns)
+        return net[net.matmul(left, right)]
+    if kind == "attention":
+        queries, keys, embedding, values = (draw(st.integers(1, 9)) for _ in range(4))
+        heads = channels * draw(st.integers(1, 3))  # several may share a key
+        query = net.input(samples, heads, queries, embedding)
+        key, value = (net.input(samples, channels, keys, width) for width in (embedding, values))
+        return net[net.attention(query, key, value)]
     if kind == "linear":
         return net[net.linear(net.input(samples, channels), draw(st.integers(1, 9)))]
     space = draw(st.lists(st.integers(3, 10), min_size=1, max_size=3))
@@ -136,7 +149,8 @@ def graphs(draw: st.DrawFn, *, max_layers: int = 4) -> LayerGraph:
 
 def _block(draw: st.DrawFn, net: Net, source: str) -> str:
     channels = net.shape(source)[1]
-    blocks = ["conv", "relu", "norm", "residual", "doubled", "branches", "opaque"]
+    blocks = ["conv", "relu", "norm", "residual", "doubled", "branches", "opaque", "attention"]
+    blocks += ["matmul"] if len(net.shape(source)) == 4 else []
     kind = draw(st.sampled_from([*blocks, "pool"] if min(net.shape(source)[2:]) > 3 else blocks))
     if kind == "conv":
         return net.conv(source, draw(st.integers(1, 8)))
@@ -153,6 +167,10 @@ def _block(draw: st.DrawFn, net: Net, source: str) -> str:
         return net.add(net.conv(fork, channels), fork)
     if kind == "doubled":
         return net.add(fork, fork)
+    if kind == "attention":
+        return net.attention(fork, fork, fork)
+    if kind == "matmul":
+        return net.matmul(fork, fork)
     return net.concat(net.conv(fork, 2, kernel=1, padding=0), net.conv(fork, 3))
 
 

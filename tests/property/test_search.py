@@ -1,5 +1,6 @@
 """Elimination, against every combination."""
 
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slicewise.search import elimination
-from slicewise.search.elimination import eliminate, irreducible_nodes, order
+from slicewise.search.elimination import eliminate, irreducible_nodes, order, planned
 from slicewise.search.exhaustive import enumerate_all
 from slicewise.search.problem import Problem
 from tests.property.enumeration import every_plan
@@ -40,22 +41,53 @@ def test_working_in_blocks_changes_nothing(problem: Problem, items: int) -> None
     assert in_blocks == eliminate(problem)
 
 
+def looked_at(problem: Problem) -> int:
+    """Entries that elimination looks at."""
+    entries = []
+    minimise_out = elimination._minimise_out
+
+    def counting(step: elimination._Step, *tables: Any) -> Any:
+        costs, best = minimise_out(step, *tables)
+        entries.append(costs.size * problem.sizes[step.node])
+        return costs, best
+
+    with patch.object(elimination, "_minimise_out", counting):
+        eliminate(problem)
+    return sum(entries)
+
+
 @settings(max_examples=60)
 @given(any_problem())
 def test_the_order_takes_every_node_once_and_counts_what_elimination_looks_at(problem: Problem) -> None:
     found = order(problem.sizes, problem.matrices)
     assert sorted(found.nodes) == list(range(len(problem.sizes)))
-    looked_at = []
-    minimise_out = elimination._minimise_out
+    assert planned(problem).work == looked_at(problem) <= found.work
 
-    def counting(node: int, neighbours: tuple[int, ...], *tables: object) -> object:
-        costs, best = minimise_out(node, neighbours, *tables)  # type: ignore[arg-type]
-        looked_at.append(costs.size * problem.sizes[node])
-        return costs, best
 
-    with patch.object(elimination, "_minimise_out", counting):
-        eliminate(problem)
-    assert found.work == sum(looked_at)
+def row_of_blocks(blocks: int, random: np.random.Generator) -> Problem:
+    """x -> f(x) + x again and again, every block with the same tables: only then can they be shared."""
+    size = 4
+    trunk, inner = (random.integers(0, 99, size).astype(float) for _ in range(2))
+    before, after, around = (random.integers(0, 99, (size, size)).astype(float) for _ in range(3))
+    matrices: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
+    for block in range(blocks):
+        start = 2 * block
+        matrices |= {(start, start + 1): before, (start + 1, start + 2): after, (start, start + 2): around}
+    return Problem(vectors=(trunk, *(inner, trunk) * blocks), matrices=matrices)
+
+
+def test_a_row_of_equal_blocks_costs_little_more_than_one() -> None:
+    one, many = (row_of_blocks(blocks, np.random.default_rng(0)) for blocks in (1, 64))
+    assert looked_at(many) == planned(many).work < 16 * looked_at(one)
+    assert order(many.sizes, many.matrices).work > 60 * looked_at(one)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_shared_between_equal_blocks_changes_nothing(seed: int) -> None:
+    shared = row_of_blocks(9, np.random.default_rng(seed))
+    alone = Problem(vectors=shared.vectors, matrices={pair: matrix.copy() for pair, matrix in shared.matrices.items()})
+    assert planned(shared).work < planned(alone).work
+    assert eliminate(shared).cost == eliminate(alone).cost == shared.cost(eliminate(shared).choice)
 
 
 def test_nodes_without_a_choice_may_have_any_number_of_neighbours() -> None:

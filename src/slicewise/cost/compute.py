@@ -6,7 +6,6 @@ whose efficiency falls for small shards.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.kernels import Kernels
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.utilisation import Work, aligned, arithmetic_s, family, kernel_s, memory_kind, tiled, traffic
-from slicewise.graph.dims import SPACE, Dim
+from slicewise.graph.dims import SPACE, WHOLE, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats, Ints
@@ -32,10 +31,16 @@ class Share:
     reduction: Ints
     groups: Ints
     tiled_rows: Ints  # with space in Winograd's tiles, the last ones whole
+    again: Ints  # reduction that backward computes a second time: attention's scores
 
     @property
     def flops(self) -> Ints:
+        """Of forward."""
         return 2 * self.rows * self.columns * self.reduction * self.groups
+
+    def summed(self, direction: str) -> Ints:
+        """The reduction of one pass."""
+        return self.reduction + self.again if direction == "backward_input" else self.reduction
 
     @property
     def weight_items(self) -> Ints:
@@ -58,7 +63,20 @@ def shares(layer: Layer, choices: Choices) -> Share:
     inputs = tuple(part(dims, shape) for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True))
     weights = tuple(part(weight.dims, weight.shape) for weight in layer.weights)
     rows = columns = reduction = groups = tiled_rows = one
-    if layer.kind.has(Trait.PRODUCT):
+    again = np.zeros_like(one)
+    if layer.kind is Kind.ATTENTION:
+        dims, shape = layer.dims, layer.shape
+        groups, rows = part(dims[:-2], shape[:-2]), part(dims[-2], shape[-2:-1])
+        columns, reduction = part(layer.input_dims[1][-2], layer.input_shapes[1][-2:-1]), layer.reduction * one
+        again = layer.input_shapes[0][-1] * one
+    elif layer.kind is Kind.MATMUL:
+        left, right = _factors(layer)
+        both = "".join(letter for letter in layer.dims if letter in left and letter in right)
+        groups = part(both, tuple(layer.shape[layer.dims.index(letter)] for letter in both))
+        columns = part(Dim.K, (layer.shape[layer.dims.index(Dim.K)],)) if Dim.K in layer.dims else one
+        reduction = part(Dim.C, (layer.reduction,))
+        rows = part(layer.dims, layer.shape) // (groups * columns)
+    elif layer.kind.has(Trait.PRODUCT):
         transposed = any(window.transposed for window in layer.windows.values())
         dims, shape = (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
         rows = part(dims, shape, without="FC")
@@ -78,7 +96,14 @@ def shares(layer: Layer, choices: Choices) -> Share:
         reduction=reduction,
         groups=groups,
         tiled_rows=tiled_rows,
+        again=again,
     )
+
+
+def _factors(layer: Layer) -> list[str]:
+    """The letters of the two tensors that a product multiplies, but for those that are never sliced."""
+    held = (weight.dims for weight in (*layer.weights, *layer.buffers))
+    return [dims.replace(WHOLE, "") for dims in (*layer.input_dims, *held) if Dim.C in dims]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +161,27 @@ class AnalyticCompute:
             return kernel_s(0.0, memory, kernels.call_s[kind] if passes else 0.0)
         made_of = family(layer, narrow=narrow)
         grouped = made_of in ("grouped", "depthwise")
-        size = "linear" if layer.kind is Kind.LINEAR else direction
+        convolution = layer.kind is Kind.CONV
+        size = direction if convolution else "linear"
         rows, columns, fill = unit.half_size[size][0], unit.half_size[size][1], unit.half_size[size][3]
         half = (0.0, 0.0, 0.0, fill) if grouped else (rows, columns, unit.half_size[size][2], fill)
         rate = device.flops(training.dtype) * unit.share(made_of, direction)
-        call_s = kernels.call_s[made_of if layer.kind is Kind.LINEAR else direction]
-        work = self._work(layer, part, made_of, narrow=narrow)
+        call_s = kernels.call_s[direction if convolution else made_of]
+        work = self._work(layer, part, made_of, direction, narrow=narrow)
         return kernel_s(arithmetic_s(work, direction, half, unit.long_reduction, rate), memory, call_s)
 
-    def _work(self, layer: Layer, part: Share, made_of: str, *, narrow: bool) -> Work:
+    def _work(self, layer: Layer, part: Share, made_of: str, direction: str, *, narrow: bool) -> Work:
         """A cut layer keeps the whole one's losses for long reductions: being cut makes nothing cheaper."""
         taps = layer.taps
-        channels, columns = part.reduction // taps, part.columns
+        channels, columns = part.summed(direction) // taps, part.columns
         if narrow:
             channels, columns = aligned(channels), aligned(columns)
-        dims, shape = layer.factor
-        whole = prod(shape) // shape[dims.index("F")]
         return Work(
             rows=(part.rows + part.tiled_rows) / 2 if made_of == "winograd" else part.rows,
             columns=columns,
             reduction=channels * taps,
             groups=part.groups,
-            whole_reduction=whole,
+            whole_reduction=layer.reduction,
         )
 
     def _roofline_s(self, layer: Layer, part: Share, direction: str) -> Floats:
@@ -167,10 +191,12 @@ class AnalyticCompute:
         time_s: Floats = bytes_touched / device.memory_bytes_per_s
         if layer.kind.has(Trait.PRODUCT):
             saturation = np.ones(part.output.shape)
-            for size, half in zip((part.rows, part.columns, part.reduction), device.half_size, strict=True):
+            reduction = part.summed(direction)
+            for size, half in zip((part.rows, part.columns, reduction), device.half_size, strict=True):
                 saturation = saturation * (size / (size + half))
-            name = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else layer.kind.value
+            name = "conv" if layer.kind is Kind.CONV else "linear"
+            name = "conv3d" if len(layer.windows) == 3 and "conv3d" in device.efficiency else name
             turned = "" if direction == "forward" else "_backward"
             rate = device.flops(self.training.dtype) * device.efficiency[f"{name}{turned}"] * saturation
-            time_s = np.maximum(time_s, part.flops / rate)
+            time_s = np.maximum(time_s, 2 * part.rows * part.columns * reduction * part.groups / rate)
         return time_s + device.kernel_s

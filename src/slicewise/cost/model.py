@@ -25,6 +25,8 @@ from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 
+_OPERANDS = 3  # query, key and value; a mask serves many layers
+
 
 @dataclass(frozen=True, eq=False)
 class CostModel(ABC):
@@ -169,18 +171,20 @@ class CostModel(ABC):
 
     def kept_items(self, layer: Layer, part: Share) -> Ints:
         """Activations that a layer keeps for backward."""
+        kept = np.zeros_like(part.output)
         if layer.name not in self.graph.gradients:
-            return np.zeros_like(part.output)
+            return kept
         if layer.kind.has(Trait.KEEPS_INPUT) and not self.training.recompute:
-            return part.inputs[0]
-        return part.output if layer.name in self._keeps_output else np.zeros_like(part.output)
+            read = part.inputs[:_OPERANDS] if layer.kind.has(Trait.KEEPS_ALL) else part.inputs[:1]
+            kept = kept + sum(read)
+        return kept + part.output if layer.name in self._keeps_output else kept
 
     @cached_property
     def _keeps_output(self) -> frozenset[str]:
         """Layers whose output backward needs, and no reader keeps as its own input.
 
-        Functions of one input, in place or not. With recompute instead the products, from which the layers up to the
-        next product are computed again.
+        Functions of one input, in place or not, and attention. With recompute instead the products, from which the
+        layers up to the next product are computed again.
         """
         readers: dict[str, list[Layer]] = {}
         for layer in self.graph:
@@ -197,11 +201,12 @@ class CostModel(ABC):
             return frozenset(
                 layer.name for layer in self.graph if layer.kind.has(Trait.PRODUCT) and read(layer.name, Trait(0))
             )
-        return frozenset(
+        reads_output = [
             layer.name
             for layer in self.graph
-            if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1 and not read(layer.name, Trait.KEEPS_INPUT)
-        )
+            if layer.kind is Kind.ATTENTION or (layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1)
+        ]
+        return frozenset(name for name in reads_output if not read(name, Trait.KEEPS_INPUT))
 
     def _likeness(self, layer: Layer) -> object:
         return (

@@ -22,7 +22,7 @@ Axes = tuple[int, ...]  # in mesh order
 Layout = tuple[tuple[Axes, ...], frozenset[int]]  # the axes that shard each dim; the axes along which it is Partial
 
 _FREE = {Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP}
-_PRODUCTS = {Kind.CONV, Kind.LINEAR}
+_PRODUCTS = {Kind.CONV, Kind.LINEAR, Kind.MATMUL, Kind.ATTENTION}
 
 
 def recost(graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN) -> float:
@@ -133,20 +133,19 @@ class _Page:
             return memory_s + called if passes else memory_s
         unit = kernels.tensor if narrow and kernels.tensor is not None else kernels.simt
         kind = self.family(layer, narrow)
-        rows, columns, reduction, groups = self.matrix(layer, slicing)
+        rows, columns, reduction, groups = self.matrix(layer, slicing, direction)
         taps = prod(window.kernel for window in layer.windows.values())
         if kind == "winograd":
             rows = (rows + self.tiled_rows(layer, slicing)) / 2
         if narrow:
             columns, reduction = -(-columns // 8) * 8, -(-(reduction // taps) // 8) * 8 * taps
-        linear = layer.kind is Kind.LINEAR
+        linear = layer.kind is not Kind.CONV
         half_r, half_c, half_k, fill = unit.half_size["linear" if linear else direction]
         if kind in ("grouped", "depthwise"):
             half_r = half_c = half_k = 0.0
         r, c, k = rows + half_r, columns + half_c, reduction + half_k
         summed = {"forward": k, "backward_input": c, "backward_weight": r}[direction]
-        dims, shape = layer.factor
-        whole = prod(shape) // shape[dims.index("F")]
+        whole = self.whole_reduction(layer)
         share = unit.efficiency[kind]
         if direction == "backward_input":
             share *= unit.backward_input * (unit.strided_input if kind == "strided" else 1.0)
@@ -159,6 +158,8 @@ class _Page:
 
     def family(self, layer: Layer, narrow: bool) -> str:
         windows = list(layer.windows.values())
+        if layer.kind is Kind.MATMUL or layer.kind is Kind.ATTENTION:
+            return "product"
         if layer.kind is Kind.LINEAR:
             held = [*layer.weights, *layer.buffers]
             return "linear" if any(len(weight.shape) > 1 for weight in held) else "product"
@@ -200,8 +201,30 @@ class _Page:
         transposed = any(window.transposed for window in layer.windows.values())
         return (layer.input_dims[0], layer.input_shapes[0]) if transposed else (layer.dims, layer.shape)
 
-    def matrix(self, layer: Layer, slicing: Slicing) -> tuple[float, int, int, int]:
+    def whole_reduction(self, layer: Layer) -> int:
+        if layer.kind is Kind.ATTENTION:
+            return layer.input_shapes[0][-1] + layer.input_shapes[2][-1]
+        if layer.kind is Kind.MATMUL:
+            return next(
+                shape[dims.index("C")]
+                for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True)
+                if "C" in dims
+            )
+        dims, shape = layer.factor
+        return prod(shape) // shape[dims.index("F")]
+
+    def matrix(self, layer: Layer, slicing: Slicing, direction: str) -> tuple[float, int, int, int]:
         """Rows, columns, reduction, groups."""
+        if layer.kind is Kind.ATTENTION:
+            embedding = layer.input_shapes[0][-1]
+            *matrices, queries, _ = (
+                self.part(extent, axes) for extent, axes in zip(layer.shape, sharding(layer.dims, slicing), strict=True)
+            )
+            twice = embedding if direction == "backward_input" else 0
+            keys = layer.input_shapes[1][-2]
+            return queries, keys, embedding + layer.input_shapes[2][-1] + twice, prod(matrices)
+        if layer.kind is Kind.MATMUL:
+            return self.two_computed(layer, slicing)
         dims, shape = self.positions(layer)
         rows = prod(
             self.part(extent, axes)
@@ -214,9 +237,23 @@ class _Page:
         groups = max(1, layer.groups * filters // all_filters)
         return rows, max(1, filters // groups), self.items(dims, shape, slicing) // filters, groups
 
+    def two_computed(self, layer: Layer, slicing: Slicing) -> tuple[float, int, int, int]:
+        held = [(weight.dims, weight.shape) for weight in (*layer.weights, *layer.buffers)]
+        tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), *held]
+        (one, shape), (other, _) = ((dims, shape) for dims, shape in tensors if "C" in dims)
+        parts = [self.part(e, a) for e, a in zip(layer.shape, sharding(layer.dims, slicing), strict=True)]
+        columns = groups = 1
+        for letter, part in zip(layer.dims, parts, strict=True):
+            columns *= part if letter == "K" else 1
+            groups *= part if letter != "." and letter in one and letter in other else 1
+        reduction = self.items("C", (shape[one.index("C")],), slicing)
+        return prod(parts) // columns // groups, columns, reduction, groups
+
     def product_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:
-        rows, columns, reduction, groups = self.matrix(layer, slicing)
-        name = "conv3d" if len(layer.windows) == 3 and "conv3d" in self.device.efficiency else layer.kind.value
+        rows, columns, reduction, groups = self.matrix(layer, slicing, direction)
+        name = "conv" if layer.kind is Kind.CONV else "linear"
+        if len(layer.windows) == 3 and "conv3d" in self.device.efficiency:
+            name = "conv3d"
         peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
         rate = peak * self.device.efficiency[name if direction == "forward" else f"{name}_backward"]
         for size, half in zip((rows, columns, reduction), self.device.half_size, strict=True):

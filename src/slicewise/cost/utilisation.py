@@ -63,6 +63,8 @@ def aligned(channels: Any) -> Any:
 
 def family(layer: Layer, *, narrow: bool) -> str:
     """The kind of kernel that runs a product. Of the whole layer: being cut changes no algorithm."""
+    if layer.kind in (Kind.MATMUL, Kind.ATTENTION):
+        return "product"
     if layer.kind is Kind.LINEAR:
         held = any(len(weight.dims) > 1 for weight in (*layer.weights, *layer.buffers))
         return "linear" if held else "product"

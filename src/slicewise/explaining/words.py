@@ -20,6 +20,9 @@ _DIMS = {
     Dim.D: "depth",
     Dim.H: "height",
     Dim.W: "width",
+    Dim.A: "head",
+    Dim.Q: "query",
+    Dim.K: "column",
 }
 _SMALL = 0.02  # of the largest difference: terms that differ by less are not told
 

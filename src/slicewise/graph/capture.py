@@ -17,6 +17,7 @@ from slicewise.graph.fingerprint import fingerprint
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.multihead import batch_kept_apart
 from slicewise.graph.refusals import reason
 from slicewise.graph.returns import Returns
 from slicewise.graph.tracer import BatchMixed, Tracer
@@ -104,7 +105,7 @@ def _probed(given: Any, batch: int, probe: int) -> Any:
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), _quiet():
+        with warnings.catch_warnings(), _quiet(), batch_kept_apart():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except (Exception, SystemExit) as error:  # forward() may call exit()

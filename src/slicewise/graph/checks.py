@@ -48,11 +48,14 @@ def _complaints(graph: "LayerGraph") -> Iterator[str]:
         yield "no layer is an input"
     if not graph.outputs:
         yield "no layer is an output"
-    batches = {size: layer.name for layer in graph for size in _batch_sizes(layer)}
     if not any(_batch_sizes(layer) for layer in graph.inputs):
         yield "no input has a batch: one of its dims must be N"
-    if len(batches) > 1:
-        yield "batches differ: " + ", ".join(f"{size} in {name}" for size, name in sorted(batches.items())[:3])
+    given = {size: layer.name for layer in graph if layer.kind.has(Trait.EDGE) for size in _batch_sizes(layer)}
+    # inside, windows of a sample may stand in its place
+    others = {size: layer.name for layer in graph for size in _batch_sizes(layer) if size % min(given)}
+    if len(given | others) > 1:
+        batches = sorted((given | others).items())
+        yield "batches differ: " + ", ".join(f"{size} in {name}" for size, name in batches[:3])
     for leaf in graph.returns.leaves if graph.returns else ():
         if isinstance(leaf, int) and leaf >= len(graph.outputs):
             yield f"returns.leaves has {leaf}, but there are {len(graph.outputs)} outputs, counted from 0"

@@ -3,6 +3,10 @@
 A convolution computes `y[n, f, h, w] = sum over c, i, j of x[n, c, h + i, w + j] * weight[f, c, i, j]`:
 its dims are N, F, C, H and W. Where output channels are the input channels (element-wise layers, pooling,
 norms, depth-wise convolutions), the channel dim is F and slices both sides.
+
+A product of two computed tensors is `y[n, a, q, k] = sum over c of x[n, a, q, c] * z[n, a, c, k]`: its dims are N, A,
+Q, C and K. Attention reads `NAQE, NAKE, NAKV` and writes `NAQV`. Every query looks at all keys, so it is sliced along
+N, A and Q.
 """
 
 from enum import StrEnum
@@ -15,6 +19,9 @@ class Dim(StrEnum):
     D = "D"  # depth
     H = "H"  # height
     W = "W"  # width; the length of a 1-D signal
+    A = "A"  # attention head; of a product, one of many matrices
+    Q = "Q"  # query; a row of a product
+    K = "K"  # column of a product
 
 
 SPACE = (Dim.D, Dim.H, Dim.W)

@@ -6,11 +6,13 @@ from math import prod
 from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
+from slicewise.graph.operands import operand_complaints
 from slicewise.graph.window import Window
 
 
 def geometry_complaints(layer: Layer) -> Iterator[str]:
     """Each may rely on those before it."""
+    yield from operand_complaints(layer)
     yield from _window_complaints(layer)
     yield from _extent_complaints(layer)
     yield from _held_complaints(layer)
@@ -91,7 +93,9 @@ def _extent_complaints(layer: Layer) -> Iterator[str]:
 def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
     if letter in layer.windows:
         return True  # checked by its window
-    if layer.kind.has(Trait.REARRANGES) and letter not in (Dim.N, BATCH):
+    if layer.kind.has(Trait.REARRANGES) and letter != BATCH:
+        return max(size, other) % min(size, other) == 0
+    if letter == Dim.A and layer.kind is Kind.ATTENTION:  # several heads share a key
         return max(size, other) % min(size, other) == 0
     if letter == Dim.F and layer.kind is Kind.UPSAMPLE:  # channels become positions, or positions channels
         return prod(layer.shape) == prod(layer.input_shapes[0])

@@ -11,9 +11,10 @@ class Trait(Flag):
     PRODUCT = auto()  # a matrix product of its input with a factor
     FREE = auto()  # nothing is computed or copied
     KEEPS_INPUT = auto()  # backward reads what it read, as it read it: gathered, if that is what its slicing wants
+    KEEPS_ALL = auto()  # not the first input alone, but every one
     WINDOWED = auto()  # each output position reads a window of input positions
     REARRANGES = auto()  # the same items under other dims
-    REGROUPS = auto()  # merges dims or splits them, so parts must be even
+    REGROUPS = auto()  # a dim may have several sizes, so parts must be even: it is merged, split, or shared by some
     ALIASES = auto()  # its output may lie in the memory of what it reads: not to be written in place
     LONE = auto()  # reads exactly one layer
     COPIES = auto()  # writes what it reads, unchanged
@@ -24,6 +25,8 @@ class Kind(StrEnum):
     OUTPUT = "output"
     CONV = "conv"
     LINEAR = "linear"
+    MATMUL = "matmul"  # a product of two tensors, both of which may be computed
+    ATTENTION = "attention"  # softmax(query x key) x value, fused
     POOL = "pool"
     NORM = "norm"
     ELEMENTWISE = "elementwise"
@@ -50,6 +53,8 @@ _TRAITS = {
     Kind.OUTPUT: _T.EDGE | _T.FREE | _T.LONE | _T.COPIES,
     Kind.CONV: _T.PRODUCT | _T.KEEPS_INPUT | _T.WINDOWED,
     Kind.LINEAR: _T.PRODUCT | _T.KEEPS_INPUT,
+    Kind.MATMUL: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL,
+    Kind.ATTENTION: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL | _T.REGROUPS,
     Kind.POOL: _T.KEEPS_INPUT | _T.WINDOWED | _T.LONE,
     Kind.NORM: _T.KEEPS_INPUT,
     Kind.ELEMENTWISE: _T(0),

@@ -104,10 +104,24 @@ class Layer:
         tensors += [(weight.dims, weight.shape) for weight in (*self.weights, *self.buffers)]
         return [shape[dims.index(dim)] for dims, shape in tensors if dim in dims]
 
+    @property
+    def reduction(self) -> int:
+        """Products that are added up for one item of a product's output; of attention, for one score and its use."""
+        if self.kind is Kind.ATTENTION:
+            return self.input_shapes[0][-1] + self.shape[-1]
+        if self.kind is Kind.MATMUL:
+            return self.extents(Dim.C)[0]
+        dims, shape = self.factor
+        return prod(shape) // shape[dims.index(Dim.F)]
+
     def flops(self) -> int:
         """Multiply-adds of the forward pass, times two; 0 where memory traffic is all that counts."""
         if not self.kind.has(Trait.PRODUCT):
             return 0
+        if self.kind is Kind.ATTENTION:  # every query meets every key
+            return 2 * prod(self.shape[:-1]) * self.input_shapes[1][-2] * self.reduction
+        if self.kind is Kind.MATMUL:
+            return 2 * prod(self.shape) * self.reduction
         # Every weight meets every output position once (transposed: every input position).
         transposed = any(window.transposed for window in self.windows.values())
         dims, shape = (self.input_dims[0], self.input_shapes[0]) if transposed else (self.dims, self.shape)
@@ -115,6 +129,8 @@ class Layer:
         return 2 * prod(self.factor[1]) * positions
 
 
-def scaled_batch(dims: str, shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
-    """`shape` with its batch dim set to `batch`."""
-    return tuple(batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True))
+def scaled_batch(dims: str, shape: tuple[int, ...], before: int, batch: int) -> tuple[int, ...]:
+    """`shape` for another batch; its batch dim may hold several windows of every sample."""
+    return tuple(
+        size // before * batch if letter in (Dim.N, BATCH) else size for letter, size in zip(dims, shape, strict=True)
+    )

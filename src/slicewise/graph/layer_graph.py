@@ -137,12 +137,13 @@ class LayerGraph:
         """The same network for another batch size."""
         if batch < 1:
             raise GraphError(f"batch must be positive (got {batch})")
+        before = self.batch
         layers = tuple(
             replace(
                 layer,
-                shape=scaled_batch(layer.dims, layer.shape, batch),
+                shape=scaled_batch(layer.dims, layer.shape, before, batch),
                 input_shapes=tuple(
-                    scaled_batch(dims, shape, batch)
+                    scaled_batch(dims, shape, before, batch)
                     for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True)
                 ),
             )

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import fx
 
+_OF_SEVERAL = ("torch.nn.modules.activation.MultiheadAttention", "torch.nn.modules.transformer.")
+
 
 def batch_references(value: Any, batch: int) -> Any:
     """Numbers that are the batch's doing, by reference: they change with the batch."""
@@ -38,6 +40,7 @@ def module_path(node: fx.Node) -> str:
     """The module's own name where one torch module is one layer; the operator's under the module otherwise."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path, module_type = stack[-1] if stack else ("", "")
-    if path and str(module_type).startswith("torch.nn.modules."):
+    kind = str(module_type)
+    if path and kind.startswith("torch.nn.modules.") and not kind.startswith(_OF_SEVERAL):
         return str(path)
     return f"{path}.{node.name}" if path else node.name

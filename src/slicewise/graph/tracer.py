@@ -14,11 +14,12 @@ from slicewise import units
 from slicewise.errors import GraphError
 from slicewise.graph.aliases import Aliases
 from slicewise.graph.bundles import Item, item
-from slicewise.graph.dims import BATCH, WHOLE, Dim, space_letters
+from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.held import Held
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer, Weight
 from slicewise.graph.masks import Mask, find_masks
+from slicewise.graph.meanings import input_letters
 from slicewise.graph.nodes import batch_references, functional_name, module_path, operator_name, read_dtype
 from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source
 from slicewise.graph.rules import RULES
@@ -82,10 +83,8 @@ class Tracer:
 
     def _input(self, node: fx.Node) -> Layer:
         shape = tuple(node.meta["val"].shape)
-        space = len(shape) - 2
-        letters = "NF" + space_letters(space) if 0 <= space <= 3 else Dim.N + WHOLE * (len(shape) - 1)
-        if shape[:1] != (self.batch,):
-            letters = WHOLE * len(shape)  # the same for all samples
+        same_for_all = shape[:1] != (self.batch,)
+        letters = WHOLE * len(shape) if same_for_all else input_letters(node, shape)
         meaning = Meaning(kind=Kind.INPUT, operands={}, dims=letters)
         return self._add(node, self._unique(node.name), meaning, {}, shape, {"dtype": str(node.meta["val"].dtype)})
 
@@ -185,9 +184,13 @@ class Tracer:
         return (found,) if isinstance(found, Meaning) else found
 
     def _derived(self, call: Call) -> Meaning:
-        scaled = call.shape[:1] == (self.batch,)
+        scaled = bool(call.shape) and call.shape[0] % self.batch == 0
         dims = (BATCH if scaled else WHOLE * bool(call.shape)) + WHOLE * (len(call.shape) - 1)
-        operands = {name: WHOLE * len(operand.shape) for name, operand in call.operands.items()}
+        operands = {
+            name: (BATCH if operand.letters[:1] == Dim.N else operand.letters[:1] and WHOLE)
+            + WHOLE * (len(operand.shape) - 1)
+            for name, operand in call.operands.items()
+        }
         return Meaning(kind=Kind.DERIVED, operands=operands, dims=dims)
 
     def _opaque(self, name: str, node: fx.Node, call: Call) -> Meaning:
@@ -200,12 +203,7 @@ class Tracer:
             f"{name}: slicewise does not know how to slice {node.target}; the layer is replicated and each device "
             f"holds all of its output, {held}"
         )
-        operands = {
-            key: (BATCH if operand.letters[:1] == Dim.N else operand.letters[:1] and WHOLE)
-            + WHOLE * (len(operand.shape) - 1)
-            for key, operand in call.operands.items()
-        }
-        return replace(self._derived(call), kind=Kind.OPAQUE, operands=operands)
+        return replace(self._derived(call), kind=Kind.OPAQUE)
 
     def _stays_held(self, node: fx.Node, call: Call, operands: Operands) -> bool:
         """A parameter, buffer or number under another shape is still itself."""
@@ -334,9 +332,15 @@ class Tracer:
         """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
         for letter, size in zip(layer.dims, layer.shape, strict=True):
             if (size % self.batch == 0) != (letter in (Dim.N, BATCH)):
+                said = f"a dim of {size // self.batch} x the batch" if size % self.batch == 0 else f"a dim of {size}"
                 raise BatchMixed(
-                    f"{layer.name}: a dim of size {size} mixes the batch with other dims, which slicewise cannot "
-                    "follow; keep the batch in a dim of its own"
+                    f"{layer.name} ({layer.options.get('op', layer.kind)}): {said} mixes the batch with other dims, "
+                    "which slicewise cannot follow; keep the batch in a dim of its own, or the first of those merged"
+                )
+            if layer.kind is Kind.OUTPUT and letter == Dim.N and size != self.batch:
+                raise BatchMixed(
+                    f"{layer.inputs[0]}: forward() returns a dim of {size // self.batch} x the batch; "
+                    "return a dim for the batch alone"
                 )
 
     def _unique(self, name: str) -> str:

@@ -21,7 +21,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 # Within a tier, axes are labelled in this order: the same degrees always mean the same devices.
-CANONICAL: tuple[Dim | None, ...] = (Dim.N, Dim.D, Dim.H, Dim.W, None, Dim.F, Dim.C)
+# Queries lie as the tokens that they come from, heads as the channels.
+CANONICAL: tuple[Dim | None, ...] = (
+    Dim.N, Dim.D, Dim.H, Dim.W, Dim.Q, Dim.K, None, Dim.A, Dim.F, Dim.C
+)  # fmt: skip
 DIMS = frozenset(Dim)  # a letter is one of these or never sliced
 _CODES = {label: code for code, label in enumerate(CANONICAL)}
 

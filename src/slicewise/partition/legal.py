@@ -1,8 +1,8 @@
 """The one list of legal slicings: planner and runtime both ask here.
 
 Every mesh axis slices a dim of the layer or nothing. Within a tier the order is canonical (N from the left, F and C
-from the right, space between), so the same degrees always mean the same devices. Restricting the order and the number
-of different dims restricts the space; the certificate of a plan says so.
+from the right, space between; queries lie with space, heads with F), so the same degrees always mean the same devices.
+Restricting the order and the number of different dims restricts the space; the certificate of a plan says so.
 """
 
 from collections.abc import Iterator, Mapping

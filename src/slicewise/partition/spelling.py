@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from math import prod
 
-from slicewise.graph.dims import Dim
+from slicewise.graph.dims import SPACE, Dim
 from slicewise.partition.layout import Slicing
 
 
 def degrees(slicing: Slicing, sizes: tuple[int, ...]) -> dict[str, int]:
-    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes."""
-    result = {dim.value: 1 for dim in Dim}
+    """`{"N": 4, "F": 4, "C": 1, ...}`: into how many parts each dim goes; heads, queries and columns where they do."""
+    result = {dim.value: 1 for dim in (Dim.N, Dim.F, Dim.C, *SPACE)}
     for dim, size in zip(slicing, sizes, strict=True):
         if dim is not None:
-            result[dim.value] *= size
+            result[dim.value] = result.get(dim.value, 1) * size
     return result
 
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from slicewise.errors import RequestError
-from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.runtime.kernels.operators import constant
 from slicewise.runtime.sliced_module import SlicedModule
 
 Loss = Callable[[Any, Tensor], Tensor]
+_EMBEDDING = "aten.embedding.default"
 
 
 def class_loss(output: Any, targets: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Batch:
         generator = torch.Generator().manual_seed(seed)
         output = graph.outputs[0].shape
         return cls(
-            inputs=_made_up(graph.inputs[0], dtype, generator).to(device),
+            inputs=_made_up(graph, dtype, generator).to(device),
             targets=torch.randint(output[1], (output[0], *output[2:]), generator=generator).to(device),
         )
 
@@ -106,12 +106,14 @@ class Feed:
         return cls(batches=(batch.to(dtype) for batch in batches), loss=loss)
 
 
-def _made_up(layer: Layer, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Normal random numbers; where the network reads whole numbers, 0 and 1, which every table of words has."""
+def _made_up(graph: LayerGraph, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Normal random numbers; where the network reads whole numbers, words that all of its tables have, or 0 and 1."""
+    layer = graph.inputs[0]
+    tables = [layer.weights[0].shape[0] for layer in graph if layer.inputs and layer.options.get("op") == _EMBEDDING]
     captured = constant(str(layer.options.get("dtype", dtype)))
     if not isinstance(captured, torch.dtype) or captured.is_floating_point:
         return torch.randn(layer.shape, generator=generator, dtype=dtype)
-    return torch.randint(2, layer.shape, generator=generator).to(captured)
+    return torch.randint(min(tables, default=2), layer.shape, generator=generator).to(captured)
 
 
 def _endless(given: Iterable[Any], name: str) -> Iterator[Any]:

@@ -56,6 +56,7 @@ class Program:
         """`given`: how inputs lie that do not come as their slicings say."""
         self.graph = graph
         self._context = context
+        context.batch = graph.batch
         last = {source: layer.name for layer in graph for source in layer.inputs}
         steps = []
         for layer in graph:

@@ -29,8 +29,11 @@ def data(model: CostModel) -> dict[str, Slicing]:
 
 
 def filter_(model: CostModel) -> dict[str, Slicing]:
-    """Every layer by output channel, over as many of the innermost axes as it allows: the paper's model parallelism."""
-    packed = _packed(model, Dim.F)
+    """Every layer by output channel, over as many of the innermost axes as it allows: the paper's model parallelism.
+
+    Attention goes by head: its channels.
+    """
+    packed = _by_channel(model)
     return _fill(model, lambda layer: packed)
 
 
@@ -41,7 +44,7 @@ def channel(model: CostModel) -> dict[str, Slicing]:
     """
     if not any(Dim.C in sliceable_dims(layer) for layer in model.graph if layer.kind is not Kind.FORK):
         raise InfeasibleError("no layer has input channels to slice")
-    channels, filters = _packed(model, Dim.C), _packed(model, Dim.F)
+    channels, filters = _packed(model, Dim.C), _by_channel(model)
     return _fill(model, lambda layer: [*(channels if layer.kind is not Kind.FORK else []), *filters])
 
 
@@ -51,7 +54,7 @@ def data_filter(model: CostModel) -> dict[str, Slicing]:
 
 
 def _filtered(model: CostModel, outer: int) -> dict[str, Slicing]:
-    wishes = [*_packed(model, Dim.F, outer), _outer_samples(model, outer)]
+    wishes = [*_by_channel(model, outer), _outer_samples(model, outer)]
     return _fill(model, lambda layer: wishes)
 
 
@@ -109,9 +112,13 @@ def _spatially(model: CostModel, outer: int) -> dict[str, Slicing]:
 
 
 def _spatial_choices(layer: Layer, mesh: Mesh, outer: int) -> Choices:
-    """Slicings by space, and by sample along the `outer` first axes; those over most devices first."""
-    legal = legal_choices(layer, mesh, _CUBES, among=frozenset((Dim.N, *SPACE)))
-    space = legal.axes_of(SPACE)
+    """Slicings by space, and by sample along the `outer` first axes; those over most devices first.
+
+    Queries are tokens, which are positions.
+    """
+    positions = (*SPACE, Dim.Q)
+    legal = legal_choices(layer, mesh, _CUBES, among=frozenset((Dim.N, *positions)))
+    space = legal.axes_of(positions)
     alone = np.flatnonzero((space > 0) & (legal.axes_of([Dim.N]) == mask_of(range(outer))))
     return legal.rows(alone[np.argsort(-group_sizes(space[alone], mesh), kind="stable")])
 
@@ -156,7 +163,7 @@ def owt(model: CostModel) -> dict[str, Slicing]:
     if not linear:
         raise InfeasibleError("the network has no linear layer")
     first = model.graph.index[linear[0]]
-    samples, packed = _samples(model), _packed(model, Dim.F)
+    samples, packed = _samples(model), _by_channel(model)
     return _fill(model, lambda layer: packed if model.graph.index[layer.name] >= first else [samples])
 
 
@@ -169,6 +176,11 @@ def _samples(model: CostModel) -> Slicing:
 
 def _outer_samples(model: CostModel, outer: int) -> Slicing:
     return (Dim.N,) * outer + (None,) * (len(model.cluster.mesh.axes) - outer)
+
+
+def _by_channel(model: CostModel, outer: int = 0) -> list[Slicing]:
+    """Output channels, or heads where there are none."""
+    return [*_packed(model, Dim.F, outer), *_packed(model, Dim.A, outer)]
 
 
 def _packed(model: CostModel, dim: Dim, outer: int = 0) -> list[Slicing]:

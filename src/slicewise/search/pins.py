@@ -15,7 +15,7 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices
 
-_DIM = re.compile(r"([NFCDHW])([1-9][0-9]{0,8})?")
+_DIM = re.compile(rf"([{''.join(Dim)}])([1-9][0-9]{{0,8}})?")
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,18 @@ class Problem:
         )
 
     def restricted(self, kept: Sequence[Ints]) -> "Problem":
-        """The same problem with only the `kept` choices of each node."""
+        """The same problem with only the `kept` choices of each node; tables that are shared stay so where they can."""
         full = [len(keep) == len(vector) for keep, vector in zip(kept, self.vectors, strict=True)]
+        rows = [keep.tobytes() for keep in kept]
+        known: dict[tuple[int, bytes, bytes], Floats] = {}
+        matrices = {}
+        for (i, j), matrix in self.matrices.items():
+            key = (id(matrix), rows[i], rows[j])
+            if key not in known:
+                known[key] = matrix if full[i] and full[j] else matrix[np.ix_(kept[i], kept[j])]
+            matrices[i, j] = known[key]
         return Problem(
-            vectors=tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True)),
-            matrices={
-                (i, j): matrix if full[i] and full[j] else matrix[np.ix_(kept[i], kept[j])]
-                for (i, j), matrix in self.matrices.items()
-            },
+            vectors=tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True)), matrices=matrices
         )
 
     @property
@@ -49,6 +53,7 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
     union, rows = _unions(alike, choices)
     own = [np.array_equal(index, np.arange(len(union[key]))) for index, key in zip(rows, alike, strict=True)]
     known: dict[tuple[int, int, int], Floats] = {}
+    cut: dict[tuple[int, int, int, bytes, bytes], Floats] = {}
     matrices: dict[tuple[int, int], Floats] = {}
     for producer, consumer, slot in graph.edges:
         key = (alike[producer], alike[consumer], slot)
@@ -58,7 +63,10 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
             )
         matrix = known[key]
         if not (own[producer] and own[consumer]):
-            matrix = matrix[np.ix_(rows[producer], rows[consumer])]
+            part = (*key, rows[producer].tobytes(), rows[consumer].tobytes())
+            if part not in cut:
+                cut[part] = matrix[np.ix_(rows[producer], rows[consumer])]
+            matrix = cut[part]
         pair = (producer, consumer)
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return matrices

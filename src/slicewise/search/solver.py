@@ -17,7 +17,7 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
-from slicewise.search.elimination import order
+from slicewise.search.elimination import planned
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
@@ -102,7 +102,13 @@ def solve_tables(problem: Problem, plans: Sequence[Sequence[int]]) -> Solution:
 def _finish(
     problem: Problem, kept: list[Ints], best: Solution, settings: Settings, effort: Effort, deadline: float
 ) -> Solution:
-    """Passes until elimination is cheap, then elimination; branch and bound where it never is."""
+    """Passes until elimination is cheap, then elimination; branch and bound where it never is.
+
+    Where equal layers keep the same choices, what is done to one block of a network serves all of its kind. So two
+    problems are looked at: every layer's own choices, and those that any of its equals has left.
+    """
+    whole, everything = problem, kept
+    left_of = [np.arange(size) for size in problem.sizes]
     bounds = Bounds(problem=problem)
     for number in range(_FINE_PASSES):
         plan = bounds.forward()
@@ -112,10 +118,13 @@ def _finish(
             best = Solution(choice=choice, cost=cost, lower=best.lower, method=best.method)
         bounds.backward()
         left = bounds.within(best.cost)
+        left_of = [rows[more] for rows, more in zip(left_of, left, strict=True)]
         kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
         before = sum(bounds.problem.sizes)
         bounds = bounds.restricted(left)
-        effort.work = order(bounds.problem.sizes, bounds.problem.matrices).work
+        shared = _shared(whole, left_of)
+        chosen = min((bounds.problem, left_of), (whole.restricted(shared), shared), key=lambda it: planned(it[0]).work)
+        effort.work = planned(chosen[0]).work
         settings.progress(
             f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at"
         )
@@ -125,13 +134,24 @@ def _finish(
             break
     effort.surviving = bounds.problem.sizes
     if effort.work <= _LIMIT and time.perf_counter() <= deadline:
-        found = search_named(settings.search)(bounds.problem)
+        found = search_named(settings.search)(chosen[0])
+        kept = [keep[rows] for keep, rows in zip(everything, chosen[1], strict=True)]
     else:
         found = branch_and_bound(bounds, best.cost, deadline, settings.progress, settings.gap)
     if not found.choice or found.cost >= best.cost:  # equal up to rounding, or the deadline came first
         return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
     return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
+
+
+def _shared(problem: Problem, left: Sequence[Ints]) -> list[Ints]:
+    """Per node, the choices that it or any node with the same costs has left."""
+    keys = [vector.tobytes() for vector in problem.vectors]
+    any_of: dict[bytes, set[int]] = {}
+    for key, rows in zip(keys, left, strict=True):
+        any_of.setdefault(key, set()).update(rows.tolist())
+    union = {key: np.array(sorted(rows), dtype=np.int64) for key, rows in any_of.items()}
+    return [union[key] for key in keys]
 
 
 def _pairs(model: CostModel, kept: Sequence[Ints]) -> float:

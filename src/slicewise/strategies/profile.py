@@ -287,4 +287,5 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         reduction=of(left.reduction, right.reduction),
         groups=of(left.groups, right.groups),
         tiled_rows=of(left.tiled_rows, right.tiled_rows),
+        again=of(left.again, right.again),
     )

@@ -37,6 +37,31 @@ def test_the_whole_layer_as_a_matrix_product_has_the_layers_flops(layer: Layer, 
     assert part.weights[0] == layer.weights[0].size
 
 
+@given(layers(["matmul", "attention"]), meshes())
+def test_a_whole_product_of_computed_tensors_has_the_layers_flops(layer: Layer, mesh: Mesh) -> None:
+    assert shard(layer, (None,) * len(mesh.axes), mesh).flops == layer.flops()
+
+
+def test_slicing_a_product_of_computed_tensors_or_attention_divides_its_work() -> None:
+    net = Net()
+    product = net[net.matmul(net.input(2, 4, 6, 8), net.input(2, 4, 8, 2))]
+    for dim in (Dim.N, Dim.A, Dim.Q, Dim.C, Dim.K):
+        assert shard(product, (dim,), PAIR).flops * 2 == product.flops()
+    attention = net[net.attention(net.input(2, 4, 6, 8), net.input(2, 2, 5, 8), net.input(2, 2, 5, 3))]
+    for dim in (Dim.N, Dim.A, Dim.Q):
+        part = shard(attention, (dim,), PAIR)
+        assert part.flops * 2 == attention.flops()
+    assert [int(size[0]) for size in (part.groups, part.rows, part.columns, part.reduction)] == [8, 3, 5, 11]
+
+
+def test_attentions_backward_computes_the_scores_again() -> None:
+    net = Net()
+    keys, values = net.input(2, 4, 6, 8), net.input(2, 4, 6, 3)
+    part = shard(net[net.attention(keys, keys, values)], (None,), PAIR)
+    assert part.summed("forward") == part.summed("backward_weight") == 8 + 3
+    assert part.summed("backward_input") == 2 * 8 + 3
+
+
 @pytest.mark.parametrize("dim", [Dim.N, Dim.F, Dim.C, Dim.H, Dim.W])
 def test_every_even_slicing_halves_the_flops(dim: Dim) -> None:
     net = Net()

@@ -121,6 +121,19 @@ def test_an_output_that_no_reader_keeps_is_kept_by_the_function_itself_in_place_
     assert prod(net.shape(one)) == Y
 
 
+def test_products_of_two_keep_both_and_attention_its_output_where_nobody_else_does() -> None:
+    net = Net()
+    heads = net.fork(net.conv(net.input(4, 3, 8, 8), 8))
+    mixed = net.attention(heads, heads, heads)
+    net.output(net.matmul(mixed, heads))
+    assert kept(net.graph, "matmul0") == 4 * 2 * Y
+    assert kept(net.graph, "attention0") == 4 * 3 * Y  # the product keeps its output
+    assert kept(net.graph, "attention0", (Dim.Q,)) == 4 * (Y // 2 + 2 * Y)  # half of the queries look at all keys
+    net.layers[-2:] = []
+    net.output(net.add(mixed, heads))
+    assert kept(net.graph, "attention0") == 4 * 4 * Y
+
+
 def without_training(layer: Layer) -> Layer:
     return replace(layer, weights=tuple(replace(weight, trained=False) for weight in layer.weights))
 

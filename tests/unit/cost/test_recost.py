@@ -61,7 +61,7 @@ def test_both_agree_on_the_plans_of_every_network(network: str, devices: int) ->
     check_all_plans(model_of(network, devices))
 
 
-@pytest.mark.parametrize("network", ["resnet50", "inception_v3", "densenet121", "unet3d"])
+@pytest.mark.parametrize("network", ["resnet50", "inception_v3", "densenet121", "unet3d", "vit_b_16"])
 def test_both_agree_on_the_baselines_of_larger_networks(network: str) -> None:
     model = model_of(network, 8)
     for slicings in baseline_slicings(model)[0].values():

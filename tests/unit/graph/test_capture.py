@@ -1,16 +1,18 @@
 """Real networks become layer graphs; the only torch in the unit tests."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import GraphError
-from slicewise.graph.capture import OpaqueLayerWarning, capture
+from slicewise.graph.capture import OpaqueLayerWarning, capture, capture_as_is
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
@@ -133,21 +135,21 @@ def test_an_operator_nobody_taught_us_warns_and_is_replicated() -> None:
             self.conv = nn.Conv2d(3, 4, 3, padding=1)
 
         def forward(self, x: Tensor) -> Tensor:
-            return torch.cumsum(self.conv(x), 1)
+            return torch.logcumsumexp(self.conv(x), 1)
 
-    with pytest.warns(OpaqueLayerWarning, match=r"does not know how to slice aten.cumsum.*1.02 kB per sample"):
+    with pytest.warns(OpaqueLayerWarning, match=r"does not know how to slice aten.logcumsumexp.*1.02 kB per sample"):
         graph = capture(Odd(), IMAGE)
-    layer = graph["cumsum"]
+    layer = graph["logcumsumexp"]
     assert layer.kind is Kind.OPAQUE
     assert legal_slicings(layer, Mesh.of({"all": 2})) == [(None,)]
     assert graph["output"].dims == "N..."  # each rank still gets the outputs of its own samples
-    assert graph.with_batch(8)["cumsum"].shape == (8, 4, 8, 8)
+    assert graph.with_batch(8)["logcumsumexp"].shape == (8, 4, 8, 8)
 
 
 def test_a_residual_around_an_opaque_operator_scales_with_the_batch() -> None:
     class Odd(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return torch.cumsum(x, 1) + x
+            return torch.logcumsumexp(x, 1) + x
 
     with pytest.warns(OpaqueLayerWarning):
         graph = capture(Odd(), IMAGE)
@@ -420,13 +422,53 @@ def test_a_channel_shuffle_keeps_samples_and_space_sliceable() -> None:
     assert graph.with_batch(8)["view"].shape == (8, 2, 2, 6, 6)
 
 
-def test_a_batch_mixed_with_other_dims_is_refused() -> None:
+def test_a_batch_mixed_with_other_dims_is_refused_in_the_users_own_sizes() -> None:
     class Merge(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            n, c, h, w = x.shape
+            return torch.relu(x.transpose(0, 1).reshape(c * n, h, w)).view(c, n, h, w).transpose(0, 1)
+
+    with pytest.raises(GraphError, match=r"view \(aten.view.default\): a dim of 4 mixes the batch with other dims"):
+        capture(Merge(), torch.zeros(2, 4, 6, 6))
+
+    class Returned(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.relu(x.flatten(0, 1))
 
-    with pytest.raises(GraphError, match=r"flatten: a dim of size .* mixes the batch with other dims"):
-        capture(Merge(), torch.zeros(2, 4, 6, 6))
+    with pytest.raises(GraphError, match=r"relu: forward\(\) returns a dim of 4 x the batch"):
+        capture(Returned(), torch.zeros(2, 4, 6, 6))
+
+
+def test_windows_of_an_image_stand_in_the_batchs_place_and_scale_with_it() -> None:
+    class Windows(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            n, c, h, w = x.shape
+            windows = x.view(n, c, 2, h // 2, w).transpose(1, 2).reshape(n * 2, c, h // 2, w)
+            return torch.relu(windows).view(n, 2, c, h // 2, w)
+
+    graph = capture(Windows(), torch.zeros(3, 4, 6, 6))
+    assert [layer.dims for layer in graph] == ["NFHW", "NFH.W", "NHF.W", "NF.W", "NF.W", "N.F.W", "N...W"]
+    assert [layer.shape[0] for layer in graph.with_batch(5)] == [5, 5, 5, 10, 10, 5, 5]
+    assert LayerGraph.from_json(graph.to_json()) == graph
+
+
+def test_the_first_reader_of_an_input_says_where_its_channels_are() -> None:
+    sequence = capture(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)), torch.zeros(2, 6, 8))
+    assert [layer.dims for layer in sequence] == ["NWF", "NWF", "NWF", "NW."]
+    assert capture(nn.Conv1d(6, 4, 1), torch.zeros(2, 6, 8)).layers[0].dims == "NFW"
+    words = capture(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 4)), torch.zeros(2, 6, dtype=torch.long))
+    assert [layer.dims for layer in words] == ["NW", "NWF", "NWF", "NW."]
+    assert words["0"].weights[0].dims == ".F"
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_torchs_attention_keeps_samples_in_a_dim_of_their_own(training: bool) -> None:
+    model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).train(training)
+    graph = (capture if training else capture_as_is)(model, torch.zeros(3, 6, 8))
+    kinds = Counter(layer.kind for layer in graph)
+    assert (kinds[Kind.ATTENTION], kinds[Kind.LINEAR], kinds[Kind.OPAQUE]) == (1, 4, 0)
+    assert graph["self_attn.scaled_dot_product_attention"].shape == (3, 2, 6, 4)
+    assert F.multi_head_attention_forward.__module__ == "torch.nn.functional"
 
 
 def test_capture_leaves_every_module_in_its_own_mode_and_sees_frozen_parts() -> None:

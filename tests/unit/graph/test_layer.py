@@ -32,6 +32,18 @@ def test_linear_flops_are_two_per_weight_and_sample() -> None:
     assert net[net.linear(net.input(32, 100), 10)].flops() == 2 * 100 * 10 * 32
 
 
+def test_every_row_meets_every_column_of_its_own_matrix() -> None:
+    net = Net()
+    layer = net[net.matmul(net.input(2, 3, 5, 7), net.input(2, 3, 7, 4))]
+    assert layer.flops() == 2 * (2 * 3) * 5 * 7 * 4
+
+
+def test_every_query_meets_every_key_once_for_its_score_and_once_for_its_value() -> None:
+    net = Net()
+    layer = net[net.attention(net.input(2, 6, 5, 8), net.input(2, 3, 7, 8), net.input(2, 3, 7, 4))]
+    assert layer.flops() == 2 * (2 * 6) * 5 * 7 * (8 + 4)
+
+
 def test_layers_without_matrix_products_count_no_flops() -> None:
     net = Net()
     source = net.input(2, 4, 8, 8)
@@ -65,4 +77,8 @@ def test_extents_list_every_tensor_that_has_the_dim() -> None:
 
 @pytest.mark.parametrize(("dims", "expected"), [("NF", (9, 3)), ("n.", (9, 3)), ("F.", (2, 3))])
 def test_only_batch_letters_scale_with_the_batch(dims: str, expected: tuple[int, ...]) -> None:
-    assert scaled_batch(dims, (2, 3), 9) == expected
+    assert scaled_batch(dims, (2, 3), 2, 9) == expected
+
+
+def test_windows_in_the_batchs_place_scale_with_it() -> None:
+    assert scaled_batch("N.F", (8, 16, 3), 2, 5) == (20, 16, 3)

@@ -38,6 +38,16 @@ def prelu(call: Call) -> Found:
     return Meaning(kind=Kind.ELEMENTWISE, operands=call.spelled(self=letters, weight=per_channel), dims=letters)
 
 
+@rule("embedding")
+def embedding(call: Call) -> Found:
+    """A row of the table for every number: `NW, .F -> NWF`."""
+    numbers = call.operands["indices"].letters.replace("F", WHOLE)
+    if call.arguments["sparse"] or call.arguments["scale_grad_by_freq"]:
+        return None
+    operands = call.spelled(weight=f"{WHOLE}F", indices=numbers)
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=f"{numbers}F")
+
+
 @rule("alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "to", "type_as", "_to_copy")
 def same_values(call: Call) -> Found:
     """Nothing to do, unless the dtype changes."""
@@ -80,10 +90,12 @@ def drop_path(call: Call) -> Found:
     )
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "roll", "cumsum")
 def along_a_dim(call: Call) -> Found:
     """Everything else about a position is independent."""
     mixed = call.arguments.get("dim", call.arguments.get("dims"))
+    if mixed == []:
+        return None  # all dims as one
     dims = without(call.first.letters, [mixed] if isinstance(mixed, int) else mixed or [])
     return Meaning(
         kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters

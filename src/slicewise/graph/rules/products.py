@@ -61,9 +61,8 @@ def linear(call: Call) -> Found:
     )
 
 
-@rule("matmul", "mm")
 def matrix_product(call: Call) -> Found:
-    """With a matrix on the right, which has its inputs first: `NC, CF -> NF`."""
+    """With a matrix on the right that all samples share, and which has its inputs first: `NC, CF -> NF`."""
     left, right = call.operands.values()
     if len(right.shape) != 2 or len(left.shape) < 2 or Dim.N in right.letters:
         return None

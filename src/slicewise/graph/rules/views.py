@@ -11,23 +11,25 @@ VIEWS = ("flatten", "view", "reshape", "unflatten", "squeeze", "unsqueeze", "_un
 
 @rule(*VIEWS)
 def reshaped(call: Call) -> Found:
-    """Where dims merge, slices of the outermost stay together; where one splits, its slices go to the outermost."""
+    """Where dims merge, slices of the outermost stay together; where one splits, its slices go to the outermost.
+
+    The batch may be that outermost dim: windows of an image become samples, and samples windows again.
+    """
     shape, letters = call.first.shape, call.first.letters
     if shape == call.shape:
         return SAME
     before, after, known = [WHOLE] * len(shape), [WHOLE] * len(call.shape), [WHOLE] * len(call.shape)
     for old, new in regrouped(shape, call.shape):
         named = [letters[dim] for dim in old if letters[dim] != WHOLE]
-        if Dim.N in named and (len(old) > 1 or len(new) > 1):
-            return None  # the batch is not a dim of its own any more
-        if not old or not new:
-            continue
+        samples = Dim.N in named
+        if samples and letters[old[0]] != Dim.N:
+            return None  # the batch is inside of another dim
         known[new[0]] = named[0] if named and len(new) == 1 else letters[old[0]]
-        if len(old) == 1 or len(new) == 1:
+        if samples or len(old) == 1 or len(new) == 1:
             before[old[0]] = after[new[0]] = letters[old[0]]
     dims = "".join(after)
     # channels and their space become features
-    flat = dims[:1] == Dim.N and len(dims) == 2 and letters[:2] == "NF"
+    flat = dims[:1] == Dim.N and len(dims) == 2 and letters[:2] == "NF" and shape[0] == call.shape[0]
     return Meaning(
         kind=Kind.FLATTEN if flat else Kind.VIEW,
         operands=dict.fromkeys(call.operands, "".join(before)),

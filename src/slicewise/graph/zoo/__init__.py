@@ -15,6 +15,7 @@ from slicewise.graph.zoo.resnet import RESNET50, RESNET101, RESNET152, ResNet
 from slicewise.graph.zoo.textcnn import TextCNN
 from slicewise.graph.zoo.unet3d import UNet3d
 from slicewise.graph.zoo.vgg import VGG, VGG16
+from slicewise.graph.zoo.vit import VIT_B, VIT_L, ViT
 
 __all__ = [
     "VGG",
@@ -27,6 +28,7 @@ __all__ = [
     "ResNet",
     "TextCNN",
     "UNet3d",
+    "ViT",
     "ZooEntry",
 ]
 
@@ -57,4 +59,6 @@ ZOO: dict[str, ZooEntry] = {
     "textcnn": ZooEntry(TextCNN, (300, 64)),
     "unet3d": ZooEntry(UNet3d, (1, 96, 96, 96)),
     "vgg16": ZooEntry(partial(VGG, VGG16), (3, 224, 224)),
+    "vit_b_16": ZooEntry(partial(ViT, VIT_B), (3, 224, 224)),
+    "vit_l_16": ZooEntry(partial(ViT, VIT_L), (3, 224, 224)),
 }

@@ -3,6 +3,7 @@
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
+from slicewise.runtime.kernels.attention import attention
 from slicewise.runtime.kernels.calls import Context, Kernel, Pass, plain
 from slicewise.runtime.kernels.framing import crop, pad, upsample
 from slicewise.runtime.kernels.losses import loss
@@ -18,6 +19,8 @@ __all__ = ["Context", "Kernel", "Pass", "compile_kernel"]
 _KERNELS = {
     Kind.CONV: convolution,
     Kind.LINEAR: linear,
+    Kind.MATMUL: plain,
+    Kind.ATTENTION: attention,
     Kind.POOL: pooling,
     Kind.NORM: norm,
     Kind.ELEMENTWISE: elementwise,

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.parts import Box, box
@@ -35,6 +34,7 @@ class Context:
     tensors: Mapping[str, Tensor]  # weights (local leaves) and buffers (local parts), by name
     device: torch.device
     seed: int = 0
+    batch: int = 1  # samples of the network that is compiled
     in_place: bool = True  # whether an operator may overwrite its input where the model's own does
     now: Pass = Pass()
 
@@ -84,7 +84,7 @@ def bound(layer: Layer, slicing: Slicing, context: Context) -> Values:
         for buffer, layout in zip(layer.buffers, placed.buffers, strict=True)
     }
     whole = {held.name: held.shape for held in (*layer.weights, *layer.buffers)}
-    batch = _batch(layer)
+    batch = context.batch
 
     def resolved(value: Any, inputs: Sequence[Tensor]) -> Any:
         if isinstance(value, dict):
@@ -128,14 +128,17 @@ def _viewed(part: Tensor, whole: tuple[int, ...], view: list[int]) -> Tensor:
     return part.reshape([1 if size == 1 else next(sizes) for size in view])
 
 
-def _batch(layer: Layer) -> int:
-    tensors = [*zip(layer.input_dims, layer.input_shapes, strict=True), (layer.dims, layer.shape)]
-    sizes = [shape[dims.index(letter)] for dims, shape in tensors for letter in (Dim.N, BATCH) if letter in dims]
-    return sizes[0] if sizes else 1
-
-
 def operator_name(layer: Layer) -> str:
     return str(layer.options["op"]).split(".")[1]
+
+
+def part_number(slicing: Slicing, letters: str, groups: Groups) -> int:
+    """Which part of a tensor with these letters this rank has: the same number where ranks have the same part."""
+    part = 0
+    for axis, dim in enumerate(slicing):
+        if dim is not None and dim in letters:
+            part = part * groups.mesh.sizes[axis] + int(groups.mesh.coordinates[groups.rank, axis])
+    return part
 
 
 def stream(name: str, part: int = 0) -> int:

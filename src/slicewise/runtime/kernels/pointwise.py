@@ -8,7 +8,7 @@ from torch import Tensor
 from slicewise.graph.dims import ONE
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
-from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, plain, stream
+from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, part_number, plain, stream
 
 
 def elementwise(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -29,12 +29,7 @@ def dropout(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     arguments = layer.options["arguments"]
     probability = float(arguments["p"])
     letters = layer.options.get("mask", layer.dims)
-    groups = context.groups
-    part = 0
-    for axis, dim in enumerate(slicing):
-        if dim is not None and dim in letters:
-            part = part * groups.mesh.sizes[axis] + int(groups.mesh.coordinates[groups.rank, axis])
-    number = stream(layer.name, part)
+    number = stream(layer.name, part_number(slicing, letters, context.groups))
     scale = arguments.get("scale", 1 / (1 - probability) if probability < 1 else 0.0)
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:

@@ -75,8 +75,3 @@ def test_a_linear_layer_makes_filters_of_channels(letters: str, shape: tuple[int
 def test_a_matrix_on_the_right_has_its_inputs_first() -> None:
     operands = {"self": tensor("NF", 2, 8), "other": weight(8, 5)}
     assert spelled(meaning("matmul", (2, 5), operands)) == "NC, CF -> NF"
-
-
-def test_products_of_two_batches_are_left_alone() -> None:
-    operands = {"self": tensor("NFW", 2, 4, 8), "other": tensor("NFW", 2, 8, 3)}
-    assert meaning("matmul", (2, 4, 3), operands) is None

@@ -19,6 +19,8 @@ from tests.unit.graph.rules.calls import known, meaning, spelled, tensor
         ("NFHW", (2, 4, 3, 6), (2, 2, 2, 3, 6), "NFHW -> NF.HW", "NF.HW"),
         ("N.FHW", (2, 2, 2, 3, 6), (2, 4, 3, 6), "N..HW -> N.HW", "NFHW"),  # the way back of a channel shuffle
         ("NFHW", (2, 4, 6, 6), (2, 6, 4, 6), "N..W -> N..W", "NF.W"),
+        ("NHW..F", (2, 3, 3, 4, 4, 8), (18, 4, 4, 8), "N....F -> N..F", "N..F"),  # windows become samples
+        ("N..F", (18, 4, 4, 8), (2, 3, 3, 4, 4, 8), "N..F -> N....F", "N....F"),  # and samples again
     ],
 )
 def test_slices_of_the_outermost_dim_stay_together(
@@ -35,9 +37,8 @@ def test_only_flattening_samples_is_called_flatten() -> None:
     assert known(meaning("flatten", (2, 4, 18), plane)).kind is Kind.VIEW
 
 
-def test_a_batch_that_is_merged_or_split_is_left_alone() -> None:
-    assert meaning("view", (8, 3, 6), {"self": tensor("NFHW", 2, 4, 3, 6)}) is None
-    assert meaning("view", (2, 3, 4), {"self": tensor("NF", 6, 4)}) is None
+def test_a_batch_inside_of_another_dim_is_left_alone() -> None:
+    assert meaning("view", (18, 4), {"self": tensor("HNF", 9, 2, 4)}) is None
 
 
 def test_a_view_of_the_same_shape_is_nothing() -> None:
