@@ -4,6 +4,7 @@ JOB="unet3d --input 1x48x48x48 --batch 1 --optimizer adam --memory-limit 100MB"
 slicewise plan $JOB --devices 1                             # no plan fits
 slicewise plan $JOB --devices 2 -o build/volume.json
 torchrun --nproc-per-node 2 examples/segment_volume.py
+torchrun --nproc-per-node 2 examples/segment_volume.py --resume      # go on after the last volume that was saved
 
 Each rank reads its slab of a volume alone; the network, the loss and the prediction are those of the whole.
 """
@@ -53,6 +54,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", default="build/volume.json")
     parser.add_argument("--volumes", type=int, default=30)
+    parser.add_argument("--checkpoint", default="build/volume", metavar="FOLDER")
+    parser.add_argument("--resume", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -69,10 +72,19 @@ def main() -> None:
         optimizer.step()
         return loss
 
-    for number, (volume, label) in enumerate(slicewise.data_loader(Balls(options.volumes), net, batch=1)):
+    loader = slicewise.data_loader(Balls(options.volumes), net, batch=1)
+    restored = slicewise.load_checkpoint(options.checkpoint, net, optimizer, loader=loader) if options.resume else None
+    saving = None
+    for number, (volume, label) in enumerate(loader, restored.step if restored else 0):
         loss = step(volume, label)
         if dist.get_rank() == 0 and number % 5 == 0:
             print(f"volume {number}: loss {loss.item():.3f}")
+        if number % 10 == 9:  # written while the next volumes are trained on
+            saving = slicewise.save_checkpoint(
+                options.checkpoint, net, optimizer, step=number + 1, loader=loader, asynchronous=True
+            )
+    if saving:
+        saving.wait()
     held = [*net.parameters(), volume[net.local_input()], *(x for s in optimizer.state.values() for x in s.values())]
     peak = peak_bytes(lambda: step(volume, label), held, torch.device("cpu"))
     net.eval()

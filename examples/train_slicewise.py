@@ -2,7 +2,10 @@
 
 slicewise plan examples/digits.py:network --devices 2 --batch 64 -o build/digits.json
 torchrun --nproc-per-node 2 examples/train_slicewise.py
+torchrun --nproc-per-node 2 examples/train_slicewise.py --resume     # go on after the last epoch that was saved
 """
+
+import sys
 
 import torch
 import torch.distributed as dist
@@ -13,6 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 import slicewise
 
 BATCH, EPOCHS = 64, 8
+FOLDER = "build/digits"  # of checkpoints
 
 
 def main() -> None:
@@ -25,7 +29,8 @@ def main() -> None:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
     train, test = digits()
     sampler: DistributedSampler[int] = DistributedSampler(train, drop_last=True)
-    for epoch in range(EPOCHS):
+    restored = slicewise.load_checkpoint(FOLDER, net, optimizer) if "--resume" in sys.argv else None
+    for epoch in range(restored.step if restored else 0, EPOCHS):
         net.train()
         sampler.set_epoch(epoch)
         for images, labels in DataLoader(train, BATCH // ranks, sampler=sampler, drop_last=True):
@@ -33,6 +38,7 @@ def main() -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        slicewise.save_checkpoint(FOLDER, net, optimizer, step=epoch + 1)
         net.eval()
         right = torch.zeros(())
         for images, labels in DataLoader(test, BATCH // ranks, sampler=DistributedSampler(test, shuffle=False)):

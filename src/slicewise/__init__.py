@@ -17,6 +17,9 @@ from slicewise.extras import require_torch as _require_torch
 from slicewise.version import VERSION as __version__  # noqa: N811
 
 if _TYPE_CHECKING:
+    from slicewise.checkpoints.export import export_checkpoint
+    from slicewise.checkpoints.load import load_checkpoint
+    from slicewise.checkpoints.save import save_checkpoint
     from slicewise.cluster.cluster import Cluster, load_cluster
     from slicewise.cost.training import Training
     from slicewise.diagnosis.diagnosing import diagnose
@@ -56,6 +59,8 @@ _HOMES = {
     "data_loader": "slicewise.runtime.sampling",
     "diagnose": "slicewise.diagnosis.diagnosing",
     "explain": "slicewise.explaining.decisions",
+    "export_checkpoint": "slicewise.checkpoints.export",
+    "load_checkpoint": "slicewise.checkpoints.load",
     "load_cluster": "slicewise.cluster.cluster",
     "load_graph": "slicewise.graph.sources",
     "oracle": "slicewise.strategies.projecting",
@@ -65,10 +70,19 @@ _HOMES = {
     "plan": "slicewise.planning.asking",
     "predict": "slicewise.planning.predicting",
     "provision": "slicewise.strategies.provisioning",
+    "save_checkpoint": "slicewise.checkpoints.save",
     "what_if": "slicewise.explaining.what_if",
 }
 
-_WITH_TORCH = ("capture", "data_loader", "parallelize", "pipeline")
+_WITH_TORCH = (
+    "capture",
+    "data_loader",
+    "export_checkpoint",
+    "load_checkpoint",
+    "parallelize",
+    "pipeline",
+    "save_checkpoint",
+)
 
 __all__ = [
     "Cluster",
@@ -86,6 +100,8 @@ __all__ = [
     "data_loader",
     "diagnose",
     "explain",
+    "export_checkpoint",
+    "load_checkpoint",
     "load_cluster",
     "load_graph",
     "oracle",
@@ -95,6 +111,7 @@ __all__ = [
     "plan",
     "predict",
     "provision",
+    "save_checkpoint",
     "what_if",
 ]
 

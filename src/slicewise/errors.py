@@ -7,16 +7,19 @@
     │   ├── ClusterError      a cluster description with a wrong field
     │   ├── SlicingError      a slicing that is not legal for its layer
     │   ├── PlanError         a plan that does not match model, world or batch
+    │   ├── CheckpointError   a checkpoint that cannot be saved or loaded
     │   ├── MissingTorch      PyTorch is not installed; an ImportError too
     │   └── MissingStudio     the studio's web server is not installed; an ImportError too
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
     └── RankError             a rank of a distributed run failed: exit code 3
+        └── StallError        ranks wait for one that does not move any more
 
 Every message says what is wrong, with which value, and what would work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class SlicewiseError(Exception):
@@ -57,6 +60,10 @@ class PlanError(RequestError):
     pass
 
 
+class CheckpointError(RequestError):
+    pass
+
+
 class MissingTorch(RequestError, ImportError):
     pass
 
@@ -75,3 +82,11 @@ class MemoryLimitError(InfeasibleError):
 
 class RankError(SlicewiseError):
     pass
+
+
+class StallError(RankError):
+    """`record`: where every rank was last seen."""
+
+    def __init__(self, message: str, record: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.record = record

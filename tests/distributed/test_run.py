@@ -1,16 +1,19 @@
 """What `slicewise run` measures, counts, checks and draws, on real ranks."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
 from slicewise.diagnosis.readers.files import read_files
+from slicewise.errors import RequestError
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, pipeline_plan, plan
 from slicewise.plans.plan import Plan
@@ -274,3 +277,33 @@ def test_where_one_device_has_no_room_the_check_is_made_smaller_and_says_so(quar
     assert "batch 1 of 6, samples of 2x8x8: larger ones do not fit" in checked(1, (2, 8, 8))["note"]
     with pytest.raises(AssertionError, match="leave out --check"):
         quartet.run(_check_in, chosen.to_dict(), 1e3)
+
+
+@pytest.mark.parametrize("strategy", ["data+filter", "pipeline"])
+def test_losses_after_a_resume_are_bitwise_those_of_a_run_that_went_through(
+    quartet: World, cluster: str, strategy: str, tmp_path: Path
+) -> None:
+    """With batches of its own for every step."""
+    chosen = _plan(cluster, strategy, optimizer="adam").to_dict()
+    straight, resumed, left = quartet.run(_stopped_and_resumed, chosen, str(tmp_path))
+    assert (straight["first_step"], resumed["first_step"]) == (0, 3)
+    assert len(straight["losses"]) == 5
+    assert resumed["losses"] == straight["losses"][3:]
+    assert [Path(name).name for name in left] == ["0001-step-3", "0002-step-5"]
+    assert [len(result["checkpoints"]["saves_s"]) for result in (straight, resumed)] == [2, 1]
+
+
+def _stopped_and_resumed(fields: dict[str, Any], folder: str) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    chosen, place = Plan.from_dict(fields, "test"), Path(folder)
+    kept: dict[str, Any] = {"checkpoint": place, "checkpoint_every": 3, "data": f"{MODELS}:numbered_batches"}
+    results = []
+    for resume in (False, True):
+        request = RunRequest(plan=chosen, iterations=5, warm_up=1, resume=resume, **kept)
+        results.append(run_rank(request, torch.device("cpu")))
+        dist.barrier()
+        if not resume and dist.get_rank() == 0:
+            shutil.rmtree(place / "0002-step-5")
+        dist.barrier()
+    with pytest.raises(RequestError, match="0002-step-5: is at step 5, `iterations` is 5; ask for more"):
+        run_rank(RunRequest(plan=chosen, iterations=5, resume=True, **kept), torch.device("cpu"))
+    return results[0], results[1], sorted(map(str, place.iterdir()))

@@ -1,6 +1,7 @@
 import pytest
 
 from slicewise.errors import (
+    CheckpointError,
     ClusterError,
     GraphError,
     InfeasibleError,
@@ -20,6 +21,7 @@ from slicewise.errors import (
         (ClusterError, 2),
         (SlicingError, 2),
         (PlanError, 2),
+        (CheckpointError, 2),
         (UnknownName, 2),
         (MissingTorch, 2),
         (InfeasibleError, 1),

@@ -27,14 +27,19 @@ def test_the_two_training_scripts_differ_by_one_line() -> None:
     assert "slicewise.parallelize(model," in changed[1]
 
 
-def test_the_changed_script_learns_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_changed_script_learns_the_digits_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "build").mkdir()
-    for name in ("digits.py", "train_slicewise.py"):
-        (tmp_path / name).write_text((EXAMPLES / name).read_text().replace("EPOCHS = 64, 8", "EPOCHS = 64, 4"))
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
     job = ("digits.py:network", "--cluster", "p100-4x4", "--devices", 2, "--batch", 64)
     assert slicewise("plan", *job, "-o", "build/digits.json", cache=tmp_path).returncode == 0
-    assert _last_share(_torchrun(tmp_path, "train_slicewise.py")) > 95.0
+    script, whole = tmp_path / "train_slicewise.py", (EXAMPLES / "train_slicewise.py").read_text()
+    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 2"))
+    _torchrun(tmp_path, "train_slicewise.py")
+    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 4"))
+    told = _torchrun(tmp_path, "train_slicewise.py", "--resume")
+    assert re.findall(r"epoch (\d+)", told) == ["2", "3"]
+    assert _last_share(told) > 95.0
 
 
 def test_a_volume_too_large_for_one_device_is_segmented_on_two(tmp_path: Path) -> None:
@@ -44,7 +49,8 @@ def test_a_volume_too_large_for_one_device_is_segmented_on_two(tmp_path: Path) -
     assert "no plan fits" in refused.stderr
     plan = tmp_path / "volume.json"
     assert slicewise("plan", *job, "--cluster", "p100-4x4", "--devices", 2, "-o", plan, cache=tmp_path).returncode == 0
-    told = _torchrun(tmp_path, str(EXAMPLES / "segment_volume.py"), "--plan", str(plan), "--volumes", "6")
+    job_options = ("--plan", str(plan), "--volumes", "6", "--checkpoint", str(tmp_path / "kept"))
+    told = _torchrun(tmp_path, str(EXAMPLES / "segment_volume.py"), *job_options)
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", told)]
     assert losses[-1] < 0.9 * losses[0]
     (peak,) = re.findall(r"(\d+) MB of live tensors", told)

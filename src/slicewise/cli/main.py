@@ -14,6 +14,7 @@ from pathlib import Path
 from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run, studio
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
+from slicewise.runtime.orphans import end_with_launcher
 from slicewise.text.width import every_column
 from slicewise.version import VERSION
 
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the answer is no, 2 the request was wrong, 3 our own fault."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal cannot spell, as Python shows them
+    end_with_launcher()
     known: Collection[str] = ()
     try:
         given = list(sys.argv[1:] if arguments is None else arguments)

@@ -127,6 +127,11 @@ def duration(text: str) -> float:
         raise argparse.ArgumentTypeError(f"must look like 90s, 5min or 2h (got {text!r})") from None
 
 
+def timeout(text: str) -> float:
+    """A duration, or 0 for never."""
+    return 0.0 if text.strip() == "0" else duration(text)
+
+
 def add_training(parser: argparse.ArgumentParser, batchnorm: str = "exact") -> None:
     group = parser.add_argument_group("training")
     group.add_argument(

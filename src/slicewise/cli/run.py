@@ -9,7 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slicewise.cli.options import CLUSTER, add_json, add_software, positive, print_json, progress, seed, shape
+from slicewise.cli.options import (
+    CLUSTER,
+    add_json,
+    add_software,
+    positive,
+    print_json,
+    progress,
+    seed,
+    shape,
+    timeout,
+)
 from slicewise.dtype import PLAIN, RUN
 from slicewise.extras import require_torch
 from slicewise.strategy import LAYERWISE, PLANNED
@@ -39,9 +49,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", metavar="ddp|fsdp", help="measure it in turn with the plan, step by step")
     parser.add_argument("--data", metavar="MODULE:FACTORY", help="batches of your own (default: synthetic)")
     parser.add_argument("--seed", type=seed, default=0, help="of weights and samples (default: 0)")
+    add_kept(parser)
     add_made(parser)
     add_json(parser)
     parser.set_defaults(trust=False)  # an exported program is not run
+
+
+def add_kept(parser: argparse.ArgumentParser) -> None:
+    """What long trainings need."""
+    group = parser.add_argument_group("long trainings")
+    group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="save the training there after the last step")
+    group.add_argument("--checkpoint-every", type=positive, metavar="K", help="and after every K steps")
+    group.add_argument("--resume", action="store_true", help="go on from the last checkpoint that is whole, if any")
+    group.add_argument(
+        "--stall-timeout",
+        type=timeout,
+        default=60.0,
+        metavar="TIME",
+        help="end ranks that have not moved for so long, as in 60 or 10min; 0 for never (default: 60)",
+    )
 
 
 def add_made(parser: argparse.ArgumentParser) -> None:
@@ -60,28 +86,40 @@ def add_made(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
+    from slicewise.errors import StallError
     from slicewise.running.launch import check_ranks, inside_a_rank, launch
+    from slicewise.runtime.environment import PLACE_FILE
+    from slicewise.runtime.whereabouts import record_to
 
     if inside_a_rank():
+        if PLACE_FILE in os.environ:
+            record_to(Path(os.environ[PLACE_FILE]))
         return _rank(options)
     require_torch()
     check_ranks(options.nproc_per_node or options.devices or 1)  # before a plan is made for them
     plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
     check_ranks(plan.devices)
     progress(f"starting {plan.devices} ranks")
-    if not options.strategy:
-        batch = [f"--batch={options.batch}"] if options.batch else []
-        return launch(["run", options.plan, *_handed_on(options), *batch], plan.devices)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.json"
-        plan.save(path)
-        return launch(["run", str(path), *_handed_on(options)], plan.devices)
+    try:
+        if not options.strategy:
+            batch = [f"--batch={options.batch}"] if options.batch else []
+            return launch(["run", options.plan, *_handed_on(options), *batch], plan.devices, options.stall_timeout)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "plan.json"
+            plan.save(path)
+            return launch(["run", str(path), *_handed_on(options)], plan.devices, options.stall_timeout)
+    except StallError as error:
+        if options.json:
+            facts = {"model": plan.model, "devices": plan.devices, "batch": plan.batch}
+            print_json({"schema_version": 1, **facts, "stalled": error.record})
+        raise
 
 
 def _handed_on(options: argparse.Namespace) -> list[str]:
     """What ranks need to know beside the plan."""
-    valued = {name: getattr(options, name) for name in ("iterations", "seed", "trace", "compare", "data")}
-    flags = [f"--{name}" for name in ("check", "json", "wide") if getattr(options, name)]
+    names = ("iterations", "seed", "trace", "compare", "data", "checkpoint", "checkpoint_every")
+    valued = {name.replace("_", "-"): getattr(options, name) for name in names}
+    flags = [f"--{name}" for name in ("check", "json", "wide", "resume") if getattr(options, name)]
     return [f"--{name}={value}" for name, value in valued.items() if value is not None] + flags
 
 
@@ -101,6 +139,7 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
         load_factory(*options.data.rpartition(":")[::2])
     if options.plan.endswith(".pt2"):
         check_runnable(options.plan)
+    _check_kept(options)
     plan, graph = asked_plan(options, ranks, run=True)
     check_runnable(plan.model)
     if ranks not in (None, plan.devices):
@@ -122,6 +161,28 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
             f"(got outputs {', '.join(str(output.shape) for output in graph.outputs)}); use parallelize in a script"
         )
     return plan
+
+
+def _check_kept(options: argparse.Namespace) -> None:
+    """Checkpoints that cannot be meant, before any work."""
+    from slicewise.checkpoints.manifest import checkpoints
+    from slicewise.errors import RequestError
+
+    if options.checkpoint is None:
+        for name in ("checkpoint_every", "resume"):
+            if getattr(options, name):
+                raise RequestError(f"--{name.replace('_', '-')} needs a folder: --checkpoint FOLDER")
+        return
+    if options.compare:
+        raise RequestError(f"--compare measures, --checkpoint trains; leave out --compare {options.compare}")
+    if options.checkpoint.exists() and not options.checkpoint.is_dir():
+        raise RequestError(f"{options.checkpoint} is not a folder; name one for the checkpoints")
+    found = checkpoints(options.checkpoint)
+    if found and not options.resume:
+        raise RequestError(
+            f"{options.checkpoint} has checkpoints, the last is {found[0].name}; --resume goes on from it, "
+            "or name another folder"
+        )
 
 
 def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = False) -> "tuple[Plan, LayerGraph]":
@@ -174,12 +235,14 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
 def _rank(options: argparse.Namespace) -> int:
     from slicewise.cost.tiers import sent_as_predicted
     from slicewise.errors import RankError, SlicewiseError
-    from slicewise.running.ranks import rank
+    from slicewise.running.ranks import rank, watch_and_end
     from slicewise.running.worker import RunRequest, run_rank
     from slicewise.runtime.devices import leave, start_rank
     from slicewise.runtime.failures import described
+    from slicewise.runtime.whereabouts import DONE, mark
 
     device = start_rank()
+    watch_and_end(options.stall_timeout)
     try:
         request = RunRequest(
             plan=_agreed_plan(options),
@@ -190,6 +253,9 @@ def _rank(options: argparse.Namespace) -> int:
             data=options.data,
             seed=options.seed,
             folder=Path(options.plan).parent,
+            checkpoint=options.checkpoint,
+            checkpoint_every=options.checkpoint_every,
+            resume=options.resume,
         )
         result = run_rank(request, device)
     except (SlicewiseError, KeyboardInterrupt):
@@ -199,6 +265,7 @@ def _rank(options: argparse.Namespace) -> int:
     as_predicted = sent_as_predicted(result, result["predicted"])
     finite = result["first_nan_step"] is None
     passed = result.get("check", {}).get("passed", True) and as_predicted and finite
+    mark(DONE)
     if rank() == 0:
         with suppress(BrokenPipeError):  # ranks leave together, whether anybody reads this or not
             _show(result, options.json)

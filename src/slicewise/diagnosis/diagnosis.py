@@ -7,6 +7,7 @@ import numpy as np
 
 from slicewise.diagnosis.expectation import Expectation
 from slicewise.diagnosis.judge import judge
+from slicewise.diagnosis.places import in_layer, stall_of
 from slicewise.diagnosis.record import COMMUNICATION, Record
 from slicewise.diagnosis.verdict import Fault, Verdict
 
@@ -61,7 +62,10 @@ class Diagnosis:
 
 def diagnosis_of(record: Record, projected: Expectation) -> Diagnosis:
     """The verdicts on `record`, the costliest first."""
-    return Diagnosis(record=record, projected=projected, verdicts=tuple(judge(record, projected)))
+    if record.stall is not None:
+        return Diagnosis(record=record, projected=projected, verdicts=(stall_of(record.stall, projected),))
+    found = [in_layer(verdict, record) for verdict in judge(record, projected)]
+    return Diagnosis(record=record, projected=projected, verdicts=tuple(found))
 
 
 def term_medians(record: Record) -> dict[str, float]:

@@ -32,6 +32,18 @@ class FileKind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """Where a run came to a stop: the ranks that the others wait for, and where the first of them was last seen."""
+
+    waited_s: float
+    behind: tuple[int, ...]
+    step: int
+    doing: str
+    layer: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """`seconds[term]` is an array of steps x ranks; `ranks` is None where a file has one column for all of them."""
 
@@ -41,6 +53,8 @@ class Record:
     ranks: tuple[int, ...] | None
     seconds: Mapping[str, Floats]
     facts: Mapping[str, Any] = field(default_factory=dict)  # what the file says of model, devices, batch
+    layers: Mapping[str, Sequence[float]] = field(default_factory=dict)  # seconds of compute a step, for each rank
+    stall: Stalled | None = None  # how the run ended
 
     def __post_init__(self) -> None:
         shape = (len(self.steps), len(self.ranks or (0,)))

@@ -11,6 +11,7 @@ class Fault(StrEnum):
     CONGESTION = "congestion bursts"
     STAGING = "input staging"
     COST_MODEL = "wrong cost model"
+    STALL = "stall"  # no rank moves any more
     SLOWDOWN = "slowdown"  # of whole steps, by nobody knows what: the file has nothing else
     NONE = "as projected"
 
@@ -28,6 +29,7 @@ class Verdict:
     evidence: dict[str, Any]
     alternatives: tuple[Fault, ...] = ()  # what this kind of file cannot tell from it
     with_it: tuple[str, ...] = field(default=())  # what else changed at the same time, and less
+    layer: str | None = None  # of a slow or stalled rank: where it loses most, or was last seen
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -40,4 +42,5 @@ class Verdict:
             "evidence": self.evidence,
             "alternatives": [fault.value for fault in self.alternatives],
             "with_it": list(self.with_it),
+            "layer": self.layer,
         }

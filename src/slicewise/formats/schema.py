@@ -25,6 +25,7 @@ class Excerpt(Struct):
 # names are repeated in tables and errors: no ends of lines, no invisible signs, no halves of characters
 _HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
 Name = Annotated[str, Meta(min_length=1, max_length=1000, pattern=rf"\A[^{_HIDDEN}]*\Z")]
+Words = Annotated[str, Meta(max_length=100_000, pattern=rf"\A[^{_HIDDEN}]*\Z")]  # a sentence, or nothing
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 Natural = Annotated[int, Meta(ge=0, le=LARGEST)]
 Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]

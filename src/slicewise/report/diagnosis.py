@@ -44,6 +44,8 @@ def show_diagnosis(asked: Asked, found: Diagnosis) -> None:
 
 def sentence(verdict: Verdict) -> str:
     """What the verdict rests on."""
+    if verdict.kind is Fault.STALL:
+        return _finding(verdict)
     parts = [_finding(verdict) + _when(verdict), f"noise of a step {seconds(verdict.evidence['noise_s'])}"]
     if verdict.alternatives:
         parts.append(f"it could also be: {', '.join(verdict.alternatives)}")
@@ -59,7 +61,9 @@ def _finding(verdict: Verdict) -> str:
         case Fault.SLOW_RANK:
             own, other = seconds(evidence["beside_s"] + verdict.excess_s), seconds(evidence["beside_s"])
             if len(verdict.ranks) == 1:
-                return f"{_who(verdict)} takes {factor} as long over its work as the others, {own} against {other}"
+                where = f", most of it in {verdict.layer}" if verdict.layer else ""
+                told = f"{_who(verdict)} takes {factor} as long over its work as the others"
+                return f"{told}, {own} against {other}{where}"
             return f"{_who(verdict)} take {factor} as long over their work as before, {own} against {other}"
         case Fault.SLOW_LINK if evidence["pattern"] == "always":
             return f"{verdict.term} takes {factor} as long as projected; steps {after} instead of {before}"
@@ -72,6 +76,8 @@ def _finding(verdict: Verdict) -> str:
         case Fault.COST_MODEL:
             told = f"steps take {after}, {factor} the projected {before}, from the first step and on all ranks alike"
             return told if verdict.term == "step" else f"{told}; most of it is {verdict.term}"
+        case Fault.STALL:
+            return str(evidence["told"])
         case Fault.SLOWDOWN:
             return f"steps take {after} instead of {before}"
         case Fault.NONE:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import isfinite
+from statistics import median
 from typing import Any
 
 from slicewise.cost.tiers import sent_as_predicted
@@ -31,13 +32,23 @@ def show_run(result: Mapping[str, Any]) -> None:
     page.say(f"memory of the rank that holds most: {amount(max(result['peak_memory_bytes']), 'B')}{told}")
     if "data_s" in result:
         page.say(f"waiting for data: {seconds(result['data_s'])} before each step")
+    if "checkpoints" in result:
+        _show_checkpoints(page, result)
 
 
 def _show_losses(page: Page, result: Mapping[str, Any]) -> None:
     first = result["first_nan_step"]
     if first is not None:
-        last = len(result["losses"]) - 1
-        page.say(("NOT FINITE", "red"), f": the loss is NaN or infinite from step {first} on (of steps 0 to {last})")
+        begin = result.get("first_step", 0)
+        last = begin + len(result["losses"]) - 1
+        told = f": the loss is NaN or infinite from step {first} on (of steps {begin} to {last})"
+        page.say(("NOT FINITE", "red"), told)
+
+
+def _show_checkpoints(page: Page, result: Mapping[str, Any]) -> None:
+    saves_s = result["checkpoints"]["saves_s"]
+    begun = f"went on from step {result['first_step']}; " if result["first_step"] else ""
+    page.say(f"{begun}{len(saves_s)} checkpoints, {seconds(median(saves_s))} each; {result['checkpoints']['last']}")
 
 
 def _show_check(page: Page, check: Mapping[str, Any]) -> None:

@@ -50,7 +50,7 @@ class Contender:
 
 
 def sliced_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
-    net = parallelize(duplicate(model), plan, graph=graph)
+    net = parallelize(duplicate(model), plan, graph=graph, stall_timeout=0)  # `run` has its own watchdog
     return Contender(
         name="slicewise",
         net=net,
@@ -62,7 +62,7 @@ def sliced_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss
 
 def pipeline_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
     """One stage of the network; autocast, where the plan is narrow, as around any forward."""
-    pipe = pipeline(duplicate(model), plan, loss=loss, graph=graph)
+    pipe = pipeline(duplicate(model), plan, loss=loss, graph=graph, stall_timeout=0)
 
     def forward_backward(fed: Batch) -> Tensor:
         with _autocast(plan.training, fed):

@@ -10,12 +10,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from slicewise.errors import RankError, RequestError
-from slicewise.runtime.environment import FAILURE_FILE, MEETING_FILE
+from slicewise.errors import RankError, RequestError, StallError
+from slicewise.runtime.environment import FAILURE_FILE, LAUNCHER, MEETING_FILE, PLACE_FILE
+from slicewise.runtime.stalls import stalled
+from slicewise.runtime.whereabouts import place_in
 
 # glibc returns large buffers to the kernel on every free, which costs 10-15 % of a CPU step. Same for every contender.
 MALLOC_TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296"
 _GRACE_S = 5.0
+_LOOKING_S = 0.5  # how often ranks are asked how far they have come
 _RANKS_PER_CORE = 8
 
 
@@ -24,15 +27,18 @@ def inside_a_rank() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def launch(arguments: Sequence[str], ranks: int) -> int:
-    """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no."""
+def launch(arguments: Sequence[str], ranks: int, stall_timeout_s: float = 0.0) -> int:
+    """Run `python -m slicewise ARGUMENTS` as `ranks` ranks; rank 0 has the terminal. 0 done, 1 the answer is no.
+
+    Ranks that do not move for `stall_timeout_s` (0: however long) are ended, and a StallError says where they were.
+    """
     check_ranks(ranks)
     with tempfile.TemporaryDirectory() as folder:
         processes = [_start(arguments, rank, ranks, Path(folder)) for rank in range(ranks)]
         # ended from outside: take the ranks along
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
-            failed = _first_failure(processes, Path(folder))
+            failed = _first_failure(processes, Path(folder), stall_timeout_s)
         finally:
             _stop(processes)
             signal.signal(signal.SIGTERM, before)
@@ -78,6 +84,8 @@ def _start(arguments: Sequence[str], rank: int, ranks: int, folder: Path) -> sub
         "LOCAL_WORLD_SIZE": str(ranks),
         MEETING_FILE: str(folder / "meeting"),
         FAILURE_FILE: str(folder / str(rank)),
+        PLACE_FILE: str(_place_file(folder, rank)),
+        LAUNCHER: str(os.getpid()),
     }
     command = [sys.executable, "-m", "slicewise", *arguments]
     if rank == 0:
@@ -86,8 +94,13 @@ def _start(arguments: Sequence[str], rank: int, ranks: int, folder: Path) -> sub
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=words)
 
 
-def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path) -> int | None:
+def _place_file(folder: Path, rank: int) -> Path:
+    return folder / f"{rank}.place"
+
+
+def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path, stall_timeout_s: float) -> int | None:
     """Wait for all; the rank that failed first, if any. A rank that answers no (code 1) has not failed."""
+    started_s = looked_s = time.monotonic()
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code not in (None, 0, 1)]
@@ -95,6 +108,12 @@ def _first_failure(processes: list[subprocess.Popen[bytes]], folder: Path) -> in
             return min(failed, key=lambda rank: _failed_at(folder / str(rank)))
         if None not in codes:
             return None
+        if stall_timeout_s and time.monotonic() > looked_s + _LOOKING_S:
+            looked_s = time.monotonic()
+            places = [place_in(_place_file(folder, rank), rank) for rank in range(len(processes))]
+            stall = stalled(places, looked_s, stall_timeout_s, started_s)
+            if stall is not None:
+                raise StallError(f"stalled: {stall}", stall.to_dict())
         time.sleep(0.05)
 
 
@@ -107,6 +126,7 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
     running = [process for process in processes if process.poll() is None]
     for process in running:
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # one that is stopped could not end
     for process in running:
         try:
             process.wait(_GRACE_S)

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -17,6 +17,7 @@ from slicewise.runtime.clock import Clock, running
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.devices import rank_device, synchronize
 from slicewise.runtime.memory import peak_bytes
+from slicewise.runtime.whereabouts import at_step, mark
 from slicewise.terms import MOVING
 
 
@@ -52,6 +53,7 @@ class Measured:
 def timed_step(contender: Contender, batch: Batch, *, layers: bool = False) -> StepTime:
     """One step, from a common start; the clock sees where its communication goes."""
     synchronize()
+    mark("barrier")
     dist.barrier()
     clock = Clock(layers=layers)
     start_s = time.perf_counter()
@@ -60,6 +62,7 @@ def timed_step(contender: Contender, batch: Batch, *, layers: bool = False) -> S
         loss = contender.forward_backward(batch)
     synchronize()
     backward_stop_s = time.perf_counter()
+    mark("update")
     contender.optimizer.step()
     synchronize()
     return StepTime(
@@ -78,18 +81,28 @@ def alternate(
     warm_up: int,
     *,
     layers: bool = False,
+    first: int = 0,
+    after: Callable[[int], None] = lambda steps: None,
 ) -> Measured:
-    """Contenders take turns, step by step, so that a drifting machine treats them alike."""
+    """Contenders take turns, step by step, so that a drifting machine treats them alike.
+
+    `first`: the number of the first step; `after(steps)` is called when so many are done.
+    """
+    at_step(first)
+    mark("data")
     for batch in (next(batches) for _ in range(warm_up)):
         for contender in contenders:
             timed_step(contender, batch, layers=layers)
     measured = Measured(steps={contender.name: [] for contender in contenders}, data=[])
-    for _ in range(iterations):
+    for step in range(first, iterations):
+        at_step(step)
+        mark("data")
         start_s = time.perf_counter()
         batch = next(batches)
         measured.data.append((start_s, time.perf_counter()))
         for contender in contenders:
             measured.steps[contender.name].append(timed_step(contender, batch, layers=layers))
+        after(step + 1)
     return measured
 
 
@@ -154,6 +167,15 @@ def _by_rank(step: StepTime, data_s: float) -> dict[str, list[float]]:
         **{term: [seconds] * len(every) for term, seconds in moved.items()},
         "update": update,
     }
+
+
+def by_layer(spent: Mapping[tuple[str, str], float], steps: int) -> dict[str, list[float]]:
+    """Seconds of forward in each layer, without its messages: the mean of all steps, for each rank."""
+    mine = {layer: total_s / steps for (doing, layer), total_s in spent.items() if doing == "compute"}
+    every: list[dict[str, float]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    names = dict.fromkeys(layer for told in every for layer in told)
+    return {layer: [told.get(layer, 0.0) for told in every] for layer in names}
 
 
 def count_step(contender: Contender, batch: Batch, tier_of: Callable[[Sequence[int]], str]) -> dict[str, Any]:

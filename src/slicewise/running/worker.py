@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from slicewise.checkpoints.state import random_state, set_random_state
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.pipeline import PipelineModel
@@ -21,9 +22,11 @@ from slicewise.graph.sources import build_model
 from slicewise.partition.stages import Cuts
 from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
-from slicewise.running.contenders import opponent, pipeline_contender, sliced_contender
+from slicewise.running.contenders import Contender, opponent, pipeline_contender, sliced_contender
+from slicewise.running.keeping import Keeper
 from slicewise.running.measure import (
     alternate,
+    by_layer,
     count_step,
     paired_ratio,
     peak_memory,
@@ -34,6 +37,7 @@ from slicewise.running.measure import (
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
 from slicewise.runtime.devices import torch_dtype
+from slicewise.runtime.whereabouts import adding_up, mark, recording
 from slicewise.timelines.chrome import write_trace
 from slicewise.validate.numerics import check_numerics
 
@@ -49,11 +53,15 @@ class RunRequest:
     data: str | None = None  # module:factory
     seed: int = 0
     folder: Path | None = None  # where a model's file may stand beside where the command was given
+    checkpoint: Path | None = None  # the folder of checkpoints
+    checkpoint_every: int | None = None
+    resume: bool = False
 
 
 def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     """Check, measure, count; every rank returns the same numbers."""
     plan = request.plan
+    mark("build")
     torch.manual_seed(request.seed)
     model, sample = build_model(plan.model, plan.input_shape, request.folder)
     _check_dtype(sample, plan)
@@ -67,6 +75,7 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         "optimizer": plan.training.optimizer,
     }
     if request.check:
+        mark("check")
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
     feed = _feed(request, graph.with_batch(plan.batch), device)
     make = pipeline_contender if plan.pipeline else sliced_contender
@@ -75,10 +84,29 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         contenders.append(opponent(request.compare, model, plan, feed.loss))
     del model
     sliced = contenders[0]
-    measured = alternate(
-        contenders, feed.batches, request.iterations, request.warm_up, layers=request.trace is not None
-    )
+    keeper, first = _keeper(request, sliced), 0
+    if keeper and request.resume:
+        first = keeper.resumed()
+    if first:
+        _draw_again(feed, request.warm_up + first)
+    with adding_up() as spent:
+        measured = alternate(
+            contenders,
+            feed.batches,
+            request.iterations,
+            0 if first else request.warm_up,
+            layers=request.trace is not None,
+            first=first,
+            after=keeper.after if keeper else lambda steps: None,
+        )
     result |= summary(sliced, measured.steps[sliced.name], measured.data_s)
+    result["first_step"] = first
+    if result["first_nan_step"] is not None:
+        result["first_nan_step"] += first
+    if recording() and not request.compare:
+        result["layers_s"] = by_layer(spent, request.iterations - first + (0 if first else request.warm_up))
+    if keeper:
+        result["checkpoints"] = keeper.to_dict()
     if request.data:
         result["data_s"] = statistics.median(slowest(measured.data_s))
     if request.trace:
@@ -100,6 +128,25 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
             "speedup": paired_ratio(measured.steps[other.name], measured.steps[sliced.name]),
         }
     return result
+
+
+def _keeper(request: RunRequest, contender: Contender) -> Keeper | None:
+    if request.checkpoint is None:
+        return None
+    return Keeper(
+        folder=request.checkpoint,
+        every=request.checkpoint_every,
+        iterations=request.iterations,
+        contender=contender,
+    )
+
+
+def _draw_again(feed: Feed, batches: int) -> None:
+    """The batches of steps that are done; the random numbers of the checkpoint stay."""
+    before = random_state()
+    for _ in range(batches):
+        next(feed.batches)
+    set_random_state(before)
 
 
 def _check_dtype(sample: Sample, plan: Plan) -> None:

@@ -14,6 +14,7 @@ from slicewise.errors import PlanError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.collectives import finish, start_gather
+from slicewise.runtime.whereabouts import mark
 
 Result = TypeVar("Result")
 UNABLE = -1  # the code of a rank that cannot go on: no other has it
@@ -99,6 +100,7 @@ class Counting:
 
     def counts(self) -> tuple[list[int], bool]:
         """Per rank; and whether all ranks gave the same code."""
+        mark("count")
         finish(self._work, self._parts)
         pairs = self._parts.view(-1, 2)
         return pairs[:, 0].tolist(), bool((pairs[:, 1] == pairs[0, 1]).all())

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: spans by term and layer. Off unless a clock is running.
+"""Where the time of a step goes: spans by term and layer. Off unless a clock is running. Marks where the rank is, too.
 
 span("transfer", layer)             around communication that the layer waits for
 computed(layer, kernel, arguments)  around its kernel; where wished, backward says when it comes to the layer again
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from slicewise.runtime.whereabouts import mark
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -55,9 +57,11 @@ def running(clock: Clock) -> Iterator[Clock]:
 def span(term: str, layer: str) -> Iterator[None]:
     global _backward_at
     clock = _running
+    mark(term, layer)
     start_s = time.perf_counter()
     try:
         yield
+        mark("compute", layer)
     except Exception:
         _backward_at = layer
         raise
@@ -70,6 +74,7 @@ def computed(
     layer: str, kernel: "Callable[[list[Tensor]], Tensor]", arguments: "list[Tensor]", *, in_backward: bool
 ) -> "Tensor":
     """`kernel(arguments)`, known by its layer in traces and failures; in backward too, which costs a call per layer."""
+    mark("compute", layer)
     clock = _running
     traced = clock is not None and clock.layers
     before = [argument.grad_fn for argument in arguments] if traced or in_backward else []
@@ -113,6 +118,7 @@ def backpropagate(loss: "Tensor") -> None:
 
 def follow(term: str, layer: str, start: "Callable[[], dist.Work | None]") -> "dist.Work | None":
     """`start()` a collective that goes on beside compute, seen until it is done."""
+    mark("backward", layer)
     clock = _running
     if clock is None or not clock.layers:
         return start()

@@ -23,6 +23,7 @@ from slicewise.partition.buckets import Bucket
 from slicewise.runtime.clock import follow, span
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.weights import Weights
+from slicewise.runtime.whereabouts import OUTSIDE, mark
 
 NO_PASS = -1  # what the autograd engine calls "no backward pass is running"
 
@@ -79,6 +80,7 @@ class GradientSync:
             for leaf in self._weights.leaves.values():
                 leaf.grad = None
             self._pass = running
+            mark("backward")
             # the engine runs this once, when the whole backward pass is done
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
@@ -139,6 +141,7 @@ class GradientSync:
                     self._hand_out(name, gradient)
         self._keep_last_hooks()
         self._reset()
+        mark(OUTSIDE)
 
     def _complete(self, filling: _Filling) -> None:
         """A bucket with weights that the loss did not reach: they count as zero, and keep no gradient."""

@@ -1,5 +1,8 @@
 """Process groups by the mesh axes they span, made once per process, on first use, in the same order on every rank."""
 
+from contextlib import suppress
+from datetime import timedelta
+
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
@@ -57,6 +60,15 @@ class Groups:
             if rank not in seen:
                 members = self.mesh.group(rank, axes)
                 seen.update(members)
-                group = dist.new_group(members)
+                group = dist.new_group(members, timeout=_timeout())
                 own = group if self.rank in members else own
         return own
+
+
+def _timeout() -> timedelta | None:
+    """The world's own: what the script gave to init_process_group ends waits in every group."""
+    world = dist.group.WORLD
+    with suppress(AttributeError, RuntimeError):
+        timeout: timedelta = world._get_backend(world._device_types[0]).options._timeout  # type: ignore[union-attr]
+        return timeout
+    return None

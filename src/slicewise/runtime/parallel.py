@@ -22,6 +22,7 @@ from slicewise.runtime.blueprint import samples
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.sliced_module import SlicedModule
+from slicewise.runtime.watchdog import watch
 
 
 class DtypeWarning(UserWarning):
@@ -35,6 +36,7 @@ def parallelize(
     graph: LayerGraph | None = None,
     initialize: Initialize | None = None,
     seed: int = 0,
+    stall_timeout: float = 60.0,
 ) -> SlicedModule:
     """`model` under `plan`, on the initialised process group, as many ranks as the plan has devices.
 
@@ -42,9 +44,12 @@ def parallelize(
     `graph` is the captured model, where the plan does not carry it.
     A model on the meta device is made part by part on each rank: by `initialize(module)`, called for every module that
     has parameters or buffers of its own, or else by the module's `reset_parameters`.
+    Where no rank has moved for `stall_timeout` seconds (0: never) and some wait, a StallWarning says who was last seen
+    where.
     """
     chosen = loaded(plan, pipeline=False)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
+    watch(stall_timeout)
     return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
 
 

@@ -18,6 +18,8 @@ from slicewise.runtime.blueprint import with_trained
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.parallel import agreed, loaded
 from slicewise.runtime.stage import Stage
+from slicewise.runtime.watchdog import watch
+from slicewise.runtime.whereabouts import OUTSIDE, mark
 
 Loss = Callable[[Any, Tensor], Tensor]
 _SCHEDULES: Mapping[str, type[PipelineScheduleSingle]] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -31,6 +33,7 @@ def pipeline(
     graph: LayerGraph | None = None,
     seed: int = 0,
     initialize: Initialize | None = None,
+    stall_timeout: float = 60.0,
 ) -> "Pipeline":
     """`model` under a pipeline plan, on the initialised process group; `loss(output, target)` is a mean over samples.
 
@@ -46,6 +49,7 @@ def pipeline(
         raise PlanError(
             "parts of the model are in eval mode, where its layers are not the plan's; plan for these modes"
         )
+    watch(stall_timeout)
     return Pipeline(model, chosen.sized(own.graph), own.plan, loss, seed=seed, initialize=initialize)
 
 
@@ -121,7 +125,9 @@ class Pipeline:
         total = torch.zeros((), dtype=torch.float64, device=self.module.device)
         for loss in losses:
             total += loss.detach()
+        mark("transfer", "the loss")
         dist.broadcast(total, src=self.stages - 1)
+        mark(OUTSIDE)
         return total
 
     def evaluate(self, x: Any = None, *, batch: int | None = None) -> Any:

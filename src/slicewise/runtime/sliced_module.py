@@ -36,6 +36,7 @@ from slicewise.runtime.skeleton import skeleton
 from slicewise.runtime.sliced_tensor import SlicedTensor, sliced_tensor
 from slicewise.runtime.uneven import DIFFERENT, Evening, apart, refusal
 from slicewise.runtime.weights import Weights, placements
+from slicewise.runtime.whereabouts import OUTSIDE, at_pass, mark
 
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
 
@@ -136,6 +137,7 @@ class SlicedModule(nn.Module):
 
         Inputs come in the order of the model's, or by name.
         """
+        at_pass(self._passes + 1)
         given, state = self._taken(inputs, named)
         key = _described(given)
         compiled = self._compiled.get((key, state, None))
@@ -156,6 +158,7 @@ class SlicedModule(nn.Module):
         parts = program.run([x.to_local() if isinstance(x, DTensor) else x for x in given])
         if counting is not None:
             self._settle(counting, given, state)
+        mark(OUTSIDE)
         for part in parts:
             if part.requires_grad:
                 part.register_hook(self._begin_backward)
@@ -245,6 +248,15 @@ class SlicedModule(nn.Module):
         if assign:
             raise PlanError("a sliced network keeps its own tensors; load_state_dict with assign=False")
         return super().load_state_dict(self._weights.cut(state_dict), strict=strict)
+
+    @property
+    def randomness(self) -> tuple[int, int]:
+        """What dropout masks follow from: the seed, and the passes in training mode so far. Checkpoints keep it."""
+        return self._context.seed, self._passes
+
+    @randomness.setter
+    def randomness(self, value: tuple[int, int]) -> None:
+        self._context.seed, self._passes = value
 
     @property
     def output_copies(self) -> int:

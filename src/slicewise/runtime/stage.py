@@ -60,6 +60,15 @@ class Stage(Names):
     def device(self) -> torch.device:
         return self._context.device
 
+    @property
+    def randomness(self) -> tuple[int, int]:
+        """What dropout masks follow from: the seed, and the micro-batches in training mode so far."""
+        return self._context.seed, self._passes
+
+    @randomness.setter
+    def randomness(self, value: tuple[int, int]) -> None:
+        self._context.seed, self._passes = value
+
     def forward(self, *inputs: Tensor) -> Any:
         first, last = self._number == 0, self._number == len(self._positions)
         self._check_unchanged()

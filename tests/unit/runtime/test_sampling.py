@@ -53,3 +53,45 @@ def test_the_scripts_own_random_numbers_are_left_alone() -> None:
 def test_a_batch_that_does_not_divide_over_ranks_is_refused() -> None:
     with pytest.raises(RequestError, match="a batch of 3 does not divide over 2 ranks"):
         data_loader(Noisy(), _network(0, local_samples=True), batch=3)
+
+
+def test_a_loader_goes_on_where_another_stopped_on_any_number_of_ranks() -> None:
+    """The same samples of the whole batch, step by step, in the middle of an epoch."""
+
+    def batches(ranks: int, state: dict[str, int] | None, steps: int) -> tuple[list[set[int]], dict[str, int]]:
+        loaders = [
+            data_loader(
+                Numbers(), cast(SlicedModule, SimpleNamespace(rank=r, ranks=ranks, local_samples=True)), batch=4
+            )
+            for r in range(ranks)
+        ]
+        seen: list[set[int]] = [set() for _ in range(steps)]
+        for loader in loaders:
+            if state:
+                loader.load_state_dict(state)
+            step = 0
+            for epoch in range(loader.state_dict()["epoch"], 9):
+                loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+                for numbers in loader:
+                    seen[step] |= set(numbers.tolist())
+                    step += 1
+                    if step == steps:
+                        break
+                else:
+                    continue
+                break
+        return seen, loaders[0].state_dict()
+
+    straight, _ = batches(2, None, 8)
+    for stop in (1, 3, 5):  # an epoch has three batches
+        first, state = batches(4, None, stop)
+        rest, _ = batches(1, state, 8 - stop)
+        assert first + rest == straight
+
+
+class Numbers(Dataset[Any]):
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> int:
+        return index

@@ -16,7 +16,7 @@ KIND = FileKind(
     name="timeline of `slicewise run --trace`",
     can_tell=(
         "all that the JSON of `slicewise run` can",
-        "in ui.perfetto.dev: in which layer",
+        "in which layer a slow rank loses most; more in ui.perfetto.dev",
     ),
     cannot_tell=(
         "which of several links is slow: a collective is as slow as the slowest it uses",
@@ -38,6 +38,9 @@ def reads(spans: Sequence[ChromeEvent]) -> bool:
 def read(events: Sequence[ChromeEvent], name: str) -> Record:
     bounds: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)  # rank -> step -> from, to
     spans: dict[int, list[_Span]] = defaultdict(list)
+    computed: dict[str, dict[int, float]] = defaultdict(
+        lambda: defaultdict(float)
+    )  # layer -> rank -> seconds of all steps
     for event in events:
         start, length = event.start_us / 1e6, event.dur / 1e6
         rank, lane, said = _rank(event, name), event.cat, event.args or {}
@@ -50,13 +53,22 @@ def read(events: Sequence[ChromeEvent], name: str) -> Record:
             spans[rank].append((start, length, _term(event, name), str(said.get("layer", event.name))))
         elif said.get("term") == "update":
             spans[rank].append((start, length, "update", ""))
+        elif lane == "compute" and "layer" in said:
+            computed[str(said["layer"])][rank] += length
     ranks = sorted(bounds)
     steps = sorted(set.intersection(*(set(bounds[rank]) for rank in ranks)))
     if not steps:
         raise RequestError(f"{name}: its ranks have no step in common")
     tables = [_by_step(steps, bounds[rank], spans[rank]) for rank in ranks]
     step_s = np.array([[bounds[rank][step][1] - bounds[rank][step][0] for rank in ranks] for step in steps])
-    return Record(kind=KIND, files=(name,), steps=tuple(steps), ranks=tuple(ranks), seconds=_terms(tables, step_s))
+    return Record(
+        kind=KIND,
+        files=(name,),
+        steps=tuple(steps),
+        ranks=tuple(ranks),
+        seconds=_terms(tables, step_s),
+        layers={layer: [by[rank] / len(steps) for rank in ranks] for layer, by in computed.items()},
+    )
 
 
 def _rank(event: ChromeEvent, name: str) -> int:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType, defstruct, to_builtins
 
-from slicewise.diagnosis.record import FileKind, Record
+from slicewise.diagnosis.record import FileKind, Record, Stalled
 from slicewise.errors import RequestError
 from slicewise.formats.checking import check_version, checked
-from slicewise.formats.schema import LONGEST_S, Count, Excerpt, Name, Seconds, Table
+from slicewise.formats.schema import LONGEST_S, Count, Excerpt, Name, Natural, NonNegative, Seconds, Table, Words
 from slicewise.terms import LAYER_TERMS
 
 READABLE = (1,)
@@ -21,6 +21,7 @@ KIND = FileKind(
         "a slow link or congestion from slow compute",
         "waiting for data from both (with --data)",
         "since which step, and which term",
+        "in which layer's forward a slow rank loses most",
     ),
     cannot_tell=(
         "which of several links is slow: a collective is as slow as the slowest it uses",
@@ -31,6 +32,12 @@ KIND = FileKind(
     ),
 )
 
+
+STALLED = FileKind(
+    name="JSON of a `slicewise run` that stalled",
+    can_tell=("which rank the others waited for, at which step and in which layer",),
+    cannot_tell=("why it did not move", "how the steps before were"),
+)
 
 # `[[seconds of each rank] of each step]`, by term
 StepsFields = defstruct(
@@ -46,6 +53,30 @@ StepsFields = defstruct(
 )
 
 
+class RankFields(Excerpt):
+    """Where a rank was last seen."""
+
+    step: Natural
+    doing: Name
+    layer: Words
+
+
+class StallFields(Excerpt):
+    waited_s: Seconds
+    behind: list[Natural]
+    ranks: list[RankFields | None]
+    told: Words
+
+
+class StalledFields(Excerpt):
+    """What the JSON of a run says that came to a stop."""
+
+    stalled: StallFields
+    model: Name | UnsetType = UNSET
+    devices: Count | UnsetType = UNSET
+    batch: Count | UnsetType = UNSET
+
+
 class RunFields(Excerpt):
     """What the JSON of a run says that is used here."""
 
@@ -53,10 +84,13 @@ class RunFields(Excerpt):
     model: Name | UnsetType = UNSET
     devices: Count | UnsetType = UNSET
     batch: Count | UnsetType = UNSET
+    layers_s: dict[str, list[NonNegative]] | UnsetType = UNSET
 
 
 def read(document: dict[str, Any], name: str) -> Record:
     check_version({"schema_version": READABLE[0], **document}, name, READABLE, RequestError)
+    if "stalled" in document:
+        return _stalled(checked(StalledFields, document, name), name)
     if "steps_s" not in document:
         raise RequestError(f"{name}: no seconds by step (`steps_s`); measure again with this version's `slicewise run`")
     fields = checked(RunFields, document, name)
@@ -72,5 +106,39 @@ def read(document: dict[str, Any], name: str) -> Record:
         steps=tuple(range(steps)),
         ranks=tuple(range(ranks)),
         seconds=seconds,
-        facts={key: value for key, value in to_builtins(fields).items() if key != "steps_s"},
+        facts={key: value for key, value in to_builtins(fields).items() if key not in ("steps_s", "layers_s")},
+        layers=_layers(fields, ranks, name),
+    )
+
+
+def _layers(fields: RunFields, ranks: int, name: str) -> dict[str, list[float]]:
+    layers = {} if isinstance(fields.layers_s, UnsetType) else fields.layers_s
+    if any(len(row) != ranks for row in layers.values()):
+        raise RequestError(f"{name}: `layers_s` must have one number for each of the {ranks} ranks")
+    return layers
+
+
+def _stalled(fields: StalledFields, name: str) -> Record:
+    """One step, of which nobody saw the end."""
+    stall = fields.stalled
+    ranks = len(stall.ranks)
+    if not ranks or any(rank >= ranks for rank in stall.behind):
+        raise RequestError(f"{name}: `stalled.behind` names ranks beyond the {ranks} of `stalled.ranks`")
+    seen = stall.ranks[stall.behind[0] if stall.behind else 0]
+    step, doing, layer = (seen.step, seen.doing, seen.layer) if seen else (0, "start", "")
+    return Record(
+        kind=STALLED,
+        files=(name,),
+        steps=(step,),
+        ranks=tuple(range(ranks)),
+        seconds={"step": np.full((1, ranks), stall.waited_s)},
+        facts={key: value for key, value in to_builtins(fields).items() if key != "stalled"},
+        stall=Stalled(
+            waited_s=stall.waited_s,
+            behind=tuple(stall.behind) or tuple(range(ranks)),
+            step=step,
+            doing=doing,
+            layer=layer,
+            told=stall.told,
+        ),
     )
