@@ -18,6 +18,7 @@ from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import VGG, ZOO, AlexNet, CosmoFlow, DenseNet, InceptionV3, LeNet5, ResNet, TextCNN, UNet3d
 from slicewise.graph.zoo.resnet import RESNET101, RESNET152
+from slicewise.graph.zoo.vit import ViT
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
 from tests.builders import machine
@@ -45,10 +46,12 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "textcnn": (partial(TextCNN, embedding=20, filters=8, dropout=0.0), (20, 24), 4),
     "unet3d": (partial(UNet3d, width=4), (1, 16, 16, 16), 1),
     "vgg16": (partial(VGG, NARROW, classes=5, dropout=0.0, hidden=32), (3, 64, 64), 4),
+    "vit_b_16": (partial(ViT, (2, 4, 32, 64), classes=5, image=64), (3, 64, 64), 4),
+    "vit_l_16": (partial(ViT, (4, 8, 64, 128), classes=5, image=64), (3, 64, 64), 4),
 }
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
-HEAVY = ("cosmoflow", "densenet121", "inception_v3", "resnet101", "resnet152")
+HEAVY = ("cosmoflow", "densenet121", "inception_v3", "resnet101", "resnet152", "vit_l_16")
 
 
 def test_the_whole_zoo_is_trained() -> None:

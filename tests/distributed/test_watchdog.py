@@ -44,7 +44,9 @@ def _blocked_loader(hosts: str, blocked: int) -> list[str]:
 
 
 def _network(hosts: str) -> nn.Module:
-    """Under a watchdog of one second, as `parallelize` starts it."""
+    """Under a watchdog of one second, as `parallelize` starts it; an earlier one may still look after this world."""
+    if watchdog._watchdog is not None:
+        watchdog._watchdog.end()
     if hosts == "one":
         os.environ["LOCAL_WORLD_SIZE"] = str(dist.get_world_size())
     torch.manual_seed(0)
