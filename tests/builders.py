@@ -144,7 +144,8 @@ class Net:
         shape = (*self.shape(query)[:-1], self.shape(value)[-1])
         leading = "NA"[: len(shape) - 2]
         shared = "".join(
-            letter if size > 1 else "." for letter, size in zip(leading, self.shape(key)[:-2], strict=True)
+            letter if letter == "N" or size > 1 else "."
+            for letter, size in zip(leading, self.shape(key)[:-2], strict=True)
         )
         return self._add(
             Kind.ATTENTION,

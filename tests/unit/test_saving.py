@@ -167,6 +167,7 @@ def test_no_other_module_writes_files() -> None:
         "saving.py",
         "running/launch.py",  # what ranks say, in a folder of its own
         "runtime/failures.py",
+        "runtime/whereabouts.py",  # where a rank is, in shared memory
     }
     words = ("write_text(", "write_bytes(", '("w")', '("wb")', ', "w"', "savefig(path")
     found = {

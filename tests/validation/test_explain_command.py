@@ -59,7 +59,9 @@ def test_an_edited_plan_says_which_slicing_would_be_better(plans: tuple[Path, Pa
     told = document(slicewise("explain", path, "--layer", "classifier.4", "--json", cache=tmp_path))
     (decision,) = told["decisions"]
     assert decision["runner_up"]["saved_s"] < 0
-    assert "faster" in decision["sentence"]
+    assert decision["runner_up"]["iteration_s"] < told["predicted"]["iteration_s"]
+    assert "a step would be" in decision["sentence"]
+    assert "shorter" in decision["sentence"]
     assert decision["flips"] == []
 
 

@@ -84,7 +84,7 @@ def test_halves_of_precision_halve_what_travels_between_layers(tmp_path: Path) -
         (("--dtype", "int3"), "unknown dtype 'int3'"),
         (("--optimizer", "lion"), "unknown optimizer 'lion'; choose from adam, momentum, sgd"),
         (("--fix", "fetures.*=N"), "no layer matches 'fetures.*'"),
-        (("--fix", "features.*=Q"), "'Q' are no dims"),
+        (("--fix", "features.*=Z"), "'Z' are no dims"),
         (("--cost", "optcnn"), "use it with --space optcnn"),
         (("--space", "half"), "unknown space 'half'; choose from full, optcnn"),
         (("--memory-limit", "much"), "must look like 8GiB"),

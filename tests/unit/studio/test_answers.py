@@ -71,7 +71,7 @@ def test_a_change_that_is_not_legal_is_refused(answers: Answers, plan: Plan) -> 
     with pytest.raises(RequestError, match=r"features\.0"):
         answers.change(sent(answers, plan, layer="features.0", to="DD"))
     with pytest.raises(RequestError, match="is no slicing"):
-        answers.change(sent(answers, plan, layer="features.0", to="QQ"))
+        answers.change(sent(answers, plan, layer="features.0", to="ZZ"))
 
 
 def test_an_exported_plan_is_one_that_the_package_reads(answers: Answers, plan: Plan) -> None:
