@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import prod
 
-from slicewise.graph.dims import WHOLE, Dim
+from slicewise.graph.dims import BATCH, WHOLE, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.graph.operands import operand_complaints
@@ -93,7 +93,7 @@ def _extent_complaints(layer: Layer) -> Iterator[str]:
 def _may_differ(layer: Layer, letter: str, size: int, other: int) -> bool:
     if letter in layer.windows:
         return True  # checked by its window
-    if layer.kind.has(Trait.REARRANGES):
+    if layer.kind.has(Trait.REARRANGES) or letter == BATCH:
         return max(size, other) % min(size, other) == 0
     if letter == Dim.A and layer.kind is Kind.ATTENTION:  # several heads share a key
         return max(size, other) % min(size, other) == 0
