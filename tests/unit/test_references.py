@@ -27,7 +27,7 @@ def test_ddp_is_data_parallelism_with_local_norms_and_told_only_where_that_diffe
 
 
 def test_what_is_not_possible_says_why() -> None:
-    made = plan(small_cnn(batch=8), machine(64))
+    made = plan(small_cnn(batch=8), machine(16))
     row = made.references["pipeline"]
     assert not row["feasible"]
     assert "stages" in row["reason"]

@@ -16,7 +16,7 @@ from slicewise.simulate.predicting import predicted_step
 from slicewise.units import amount
 
 ONE_DEVICE, PIPELINE, DDP = "one device", "pipeline", "DDP"
-_MOST_STAGES = 64  # a stage per device; simulating more takes longer than a plan
+_MOST_STAGES = 16  # a stage per device; balancing and simulating more takes longer than people wait for a row
 
 
 def references(model: CostModel, limit_bytes: float) -> dict[str, dict[str, Any]]:
