@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -45,6 +47,17 @@ def start_rank() -> torch.device:
         reason = str(error).strip().split("\n")[0]
         raise RequestError(f"the ranks cannot meet {where}: {reason}; {remedy}") from error
     return device
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Random numbers of torch's own generators start from `seed` inside; afterwards they go on as before."""
+    on_device = device.type not in ("cpu", "meta")
+    # named: without, torch keeps the state of every GPU of the host, and warns that there are several
+    devices = [device.index or 0] if on_device else []
+    with torch.random.fork_rng(devices, device_type=device.type if on_device else "cuda"):
+        torch.manual_seed(seed)
+        yield
 
 
 def synchronize() -> None:

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from slicewise.errors import PlanError
+from slicewise.runtime.devices import seeded
 
 Initialize = Callable[[nn.Module], None]  # fills a module's own parameters and buffers, in place
 
@@ -50,8 +51,7 @@ def _made(
             "reset_parameters; pass parallelize(..., initialize=function of a module)"
         )
     real = copy.deepcopy(module).to_empty(device=device, recurse=False)
-    with torch.random.fork_rng():
-        torch.manual_seed(zlib.crc32(f"{seed} {prefix}".encode()))
+    with seeded(device, zlib.crc32(f"{seed} {prefix}".encode())):
         if initialize is not None:
             initialize(real)
         else:

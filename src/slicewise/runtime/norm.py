@@ -5,7 +5,7 @@ layout, so only means and M2 travel: one gather forward, one all-reduce of two s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slicewise.runtime.clock import span
 from slicewise.runtime.collectives import all_gather, all_reduce
+from slicewise.runtime.held import Held
 
 _NARROW = (torch.bfloat16, torch.float16)
 
@@ -26,14 +27,20 @@ class SharedStatistics:
     group: dist.ProcessGroup | None
     counts: tuple[tuple[int, ...], ...]  # positions that each member, in group order, sees of each chunk
     chunks: tuple[int, ...] = ()  # this rank's samples of each; none where all samples share statistics
+    shares: Held = field(init=False, compare=False)  # of each member in each chunk: [member, chunk, 1]
+    sizes: Held = field(init=False, compare=False)  # positions of each chunk: [chunk, 1]
+
+    def __post_init__(self) -> None:
+        counts = torch.tensor(self.counts, dtype=torch.float64)
+        object.__setattr__(self, "shares", Held((counts / counts.sum(0)).unsqueeze(2)))
+        object.__setattr__(self, "sizes", Held(counts.sum(0).unsqueeze(1)))
 
     def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all members, from this one's."""
         mine = torch.stack([mean, variance])
         with span("reduce", self.layer):
             parts = all_gather(mine, len(self.counts), self.group).view(len(self.counts), *mine.shape)
-        counts = mean.new_tensor(self.counts)
-        share = counts.div_(counts.sum(0)).unsqueeze_(2)
+        share = self.shares.like(mean)
         means, variances = parts[:, 0], parts[:, 1]
         whole_mean = (share * means).sum(0)
         return whole_mean, (share * (variances + (means - whole_mean) ** 2)).sum(0)
@@ -119,7 +126,7 @@ class _SharedNorm(torch.autograd.Function):
         d_weight, d_bias = map(_rows, zip(*own, strict=True))
         total, along = statistics.summed(d_bias, d_weight)
         totals = statistics.totals
-        count = totals[0] if len(set(totals)) == 1 else mean.new_tensor(totals).unsqueeze_(1)
+        count = totals[0] if len(set(totals)) == 1 else statistics.sizes.like(mean)
         from_dy = scale * ones
         from_x = -from_dy * scale * along / count
         constant = -from_dy * total / count - from_x * mean

@@ -82,7 +82,7 @@ def _class_loss(
     with_classes = mine.is_floating_point()  # probabilities of classes
     if with_classes:
         values = loss(whole.to_local(), mine, weight, reduction="none", **named)
-        items = torch.tensor(whole.numel() // whole.shape[1], dtype=values.dtype, device=values.device)
+        items = values.new_full((), whole.numel() // whole.shape[1])
     else:
         values = loss(whole.to_local(), mine, weight, ignore_index=ignore_index, reduction="none", **named)
         counted = (mine != ignore_index).to(values.dtype)

@@ -8,6 +8,7 @@ from torch import Tensor
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
+from slicewise.runtime.devices import seeded
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, part_number, stream
 
 
@@ -28,8 +29,7 @@ def attention(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
             return call(given)
         if not context.training():
             return call({**given, "dropout_p": 0.0})
-        with torch.random.fork_rng():
-            torch.manual_seed(context.generator(number).initial_seed())
+        with seeded(context.device, context.drawn(number)):
             return call(given)
 
     return kernel

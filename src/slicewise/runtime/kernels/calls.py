@@ -44,8 +44,12 @@ class Context:
     def generator(self, stream: int) -> torch.Generator:
         """Random numbers of this pass for a stream."""
         generator = torch.Generator(device=self.device)
-        generator.manual_seed(((self.seed * 1_000_003 + self.now.number) * 2_147_483_647 + stream) % 2**63)
+        generator.manual_seed(self.drawn(stream))
         return generator
+
+    def drawn(self, stream: int) -> int:
+        """The seed of this pass for a stream."""
+        return ((self.seed * 1_000_003 + self.now.number) * 2_147_483_647 + stream) % 2**63
 
     def output_box(self, layer: Layer, slicing: Slicing) -> Box:
         """This rank's part of the output."""

@@ -23,7 +23,9 @@ def loss(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = {**values(inputs), "reduction": _SUM}
         total = call(given)
-        count = _counted(given["self"], given["target"], given) if classes else total.new_tensor(given["self"].numel())
+        count = (
+            _counted(given["self"], given["target"], given) if classes else total.new_full((), given["self"].numel())
+        )
         return torch.stack([total, count.to(total)])
 
     return kernel
@@ -32,6 +34,9 @@ def loss(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
 def _counted(scores: Tensor, target: Tensor, given: Mapping[str, Any]) -> Tensor:
     """What the mean divides by: targets that are not ignored, each by the weight of its class."""
     if target.is_floating_point():  # probabilities
-        return scores.new_tensor(scores.numel() // scores.shape[1])
+        return scores.new_full((), scores.numel() // scores.shape[1])
     known = torch.ne(target, given["ignore_index"])
-    return known.sum() if given["weight"] is None else given["weight"][target[known]].sum()
+    if given["weight"] is None:
+        return known.sum()
+    # multiplied, not picked: how many there are, only the device knows
+    return (given["weight"][target.clamp(0, len(given["weight"]) - 1)] * known).sum()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
+from slicewise.runtime.devices import seeded
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, stream
 from slicewise.runtime.kernels.operators import operator
 
@@ -25,8 +26,7 @@ def repeated(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         given.update(dict.fromkeys(modes, context.training()))
         if not random:
             return call(given)
-        with torch.random.fork_rng():
-            torch.manual_seed(context.generator(stream(layer.name)).initial_seed())
+        with seeded(context.device, context.drawn(stream(layer.name))):
             return call(given)
 
     return kernel
