@@ -19,6 +19,7 @@ from slicewise.partition.following import followed
 from slicewise.plans.plan import Plan
 from slicewise.runtime.agreement import described, together
 from slicewise.runtime.blueprint import samples
+from slicewise.runtime.compiling import uncompiled
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.sliced_module import SlicedModule
@@ -48,6 +49,7 @@ def parallelize(
     where.
     """
     chosen = loaded(plan, pipeline=False)
+    model = uncompiled(model)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
     watch(stall_timeout)
     return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
@@ -176,7 +178,7 @@ def _captured(model: nn.Module, plan: Plan, planned: LayerGraph | None) -> tuple
 def _check_dtype(model: nn.Module, plan: Plan) -> None:
     allowed = (torch.float32, torch_dtype(plan.training.dtype))
     for name, parameter in model.named_parameters():
-        if parameter.is_floating_point() and parameter.dtype not in allowed:
+        if parameter.is_floating_point() and parameter.dtype not in allowed and dist.get_rank() == 0:
             warnings.warn(
                 f"{name} is {parameter.dtype}, the plan is for {plan.training.dtype}: the model runs as it is, but its "
                 "times, bytes and memory are not the predicted ones",

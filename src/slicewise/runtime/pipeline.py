@@ -15,6 +15,7 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
 from slicewise.runtime.blueprint import with_trained
+from slicewise.runtime.compiling import uncompiled
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.parallel import agreed, loaded
 from slicewise.runtime.stage import Stage
@@ -44,6 +45,7 @@ def pipeline(
         net.step(x, target); optimizer.step(); optimizer.zero_grad()
     """
     chosen = loaded(plan, pipeline=True)
+    model = uncompiled(model)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
     if own.all_training and model.training:
         raise PlanError(

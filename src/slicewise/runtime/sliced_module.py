@@ -25,6 +25,7 @@ from slicewise.partition.parts import box
 from slicewise.runtime.agreement import UNABLE, Counting, SampleCounts
 from slicewise.runtime.blueprint import Blueprint, Modules, State, with_trained
 from slicewise.runtime.collectives import all_gather
+from slicewise.runtime.compiling import run_uncompiled
 from slicewise.runtime.devices import rank_device
 from slicewise.runtime.gradient_sync import NO_PASS, GradientSync
 from slicewise.runtime.groups import Groups
@@ -137,6 +138,11 @@ class SlicedModule(nn.Module):
 
         Inputs come in the order of the model's, or by name.
         """
+        if torch.compiler.is_compiling():
+            return run_uncompiled(self._pass, inputs, named)
+        return self._pass(*inputs, **named)
+
+    def _pass(self, *inputs: Any, **named: Any) -> Any:
         at_pass(self._passes + 1)
         given, state = self._taken(inputs, named)
         key = _described(given)

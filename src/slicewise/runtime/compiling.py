@@ -1,0 +1,46 @@
+"""torch.compile, before and after `parallelize`: both run, uncompiled, and rank 0 says so once.
+
+What would be compiled is the whole network; what runs is one operator per layer with messages between.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from slicewise.errors import PlanError
+
+
+class CompileWarning(UserWarning):
+    """A network that was compiled: a sliced one runs without it."""
+
+
+_told: set[str] = set()
+
+
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The model itself, of one that `torch.compile` returned; a part that was compiled alone is refused by name."""
+    found = getattr(model, "_orig_mod", None)
+    if isinstance(found, nn.Module):
+        _tell("the model was compiled before parallelize: its layers run sliced, uncompiled, with the same numbers")
+        model = found
+    for name, part in model.named_modules():
+        if isinstance(getattr(part, "_orig_mod", None), nn.Module):
+            raise PlanError(f"{name} was compiled by itself; pass the model to parallelize without torch.compile")
+    return model
+
+
+@torch._disable_dynamo  # type: ignore[untyped-decorator]
+def run_uncompiled(work: Callable[..., Any], inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """What `torch.compile(net)` comes to."""
+    _tell("torch.compile of a sliced network changes nothing: it runs uncompiled; leave torch.compile out")
+    return work(*inputs, **named)
+
+
+def _tell(what: str) -> None:
+    if what not in _told and dist.get_rank() == 0:
+        warnings.warn(what, CompileWarning, stacklevel=4)
+    _told.add(what)
