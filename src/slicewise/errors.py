@@ -9,6 +9,8 @@
     │   ├── PlanError         a plan that does not match model, world or batch
     │   ├── CheckpointError   a checkpoint that cannot be saved or loaded
     │   ├── MissingTorch      PyTorch is not installed; an ImportError too
+    │   ├── MissingAccelerate Hugging Face Accelerate is not installed; an ImportError too
+    │   ├── MissingLightning  PyTorch Lightning is not installed; an ImportError too
     │   └── MissingStudio     the studio's web server is not installed; an ImportError too
     ├── InfeasibleError       the answer is no: exit code 1
     │   └── MemoryLimitError  no plan fits the devices' memory
@@ -69,6 +71,14 @@ class MissingTorch(RequestError, ImportError):
 
 
 class MissingStudio(RequestError, ImportError):
+    pass
+
+
+class MissingAccelerate(RequestError, ImportError):
+    pass
+
+
+class MissingLightning(RequestError, ImportError):
     pass
 
 

@@ -42,7 +42,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "inception_v3": (lambda: InceptionV3(classes=8), (3, 299, 299)),
     "textcnn": (TextCNN, (300, 64)),
     "unet3d": (lambda: UNet3d(width=4), (1, 32, 32, 32)),
-    "cosmoflow": (lambda: CosmoFlow(width=4, hidden=64, volume=(128, 128, 128)), (4, 128, 128, 128)),
+    "cosmoflow": (lambda: CosmoFlow(width=4, hidden=64, volume=(160, 160, 160)), (4, 160, 160, 160)),
     "tokens": (lambda: _Tokens(), (16, 32)),
     "vit": (lambda: ViT((2, 4, 16, 32), classes=8, image=64), (3, 64, 64)),
 }

@@ -395,8 +395,28 @@ class SlicedModule(nn.Module):
     def _begin_backward(self, gradient: Tensor) -> None:
         self._sync.begin()
 
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Asked by Accelerate's own Accelerator, which would wrap the network, and save parts of it as the whole."""
+        if vars(self).get("_prepared", False):
+            return True
+        raise PlanError(
+            "a sliced network needs `from slicewise.accelerate import Accelerator` in place of Accelerate's own"
+        )
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, prepared: bool) -> None:
+        vars(self)["_prepared"] = prepared
+
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")
+        """`to`, `cuda`, `half`: fine where nothing would change, which is how frameworks call them."""
+        held = (*self._weights.leaves.values(), *self._weights.local_buffers.values())
+        for dtype, device in {(tensor.dtype, tensor.device) for tensor in held}:
+            probe = torch.empty(0, dtype=dtype, device=device)
+            moved = fn(probe)
+            if (moved.dtype, moved.device) != (probe.dtype, probe.device):
+                raise PlanError("a sliced network cannot be moved or cast; do that to the model before parallelize")
+        return self
 
 
 class _Averaged(torch.autograd.Function):
