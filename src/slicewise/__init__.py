@@ -37,6 +37,7 @@ if _TYPE_CHECKING:
     from slicewise.plans.plan import Plan
     from slicewise.plans.request import Request
     from slicewise.running.calibrating import calibrate
+    from slicewise.running.tracking import track
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
@@ -71,6 +72,7 @@ _HOMES = {
     "predict": "slicewise.planning.predicting",
     "provision": "slicewise.strategies.provisioning",
     "save_checkpoint": "slicewise.checkpoints.save",
+    "track": "slicewise.running.tracking",
     "what_if": "slicewise.explaining.what_if",
 }
 
@@ -82,6 +84,7 @@ _WITH_TORCH = (
     "parallelize",
     "pipeline",
     "save_checkpoint",
+    "track",
 )
 
 __all__ = [
@@ -112,6 +115,7 @@ __all__ = [
     "predict",
     "provision",
     "save_checkpoint",
+    "track",
     "what_if",
 ]
 

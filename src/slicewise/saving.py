@@ -52,6 +52,12 @@ def write_file(path: Path, content: str | bytes, *, keep_older: bool = False) ->
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def append_to(path: Path, text: str) -> None:
+    """Add to a file that grows while others read it; what is there stays."""
+    with path.open("a") as file:
+        file.write(text)
+
+
 def _is_stream(path: Path) -> bool:
     """`/dev/stdout` is one even where it leads to a file: others write there too."""
     return bool(_STREAM.fullmatch(str(path))) or (path.exists() and not path.is_file() and not path.is_dir())

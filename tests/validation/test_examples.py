@@ -57,6 +57,27 @@ def test_a_volume_too_large_for_one_device_is_segmented_on_two(tmp_path: Path) -
     assert int(peak) < 100
 
 
+@pytest.mark.long  # their packages take long to import
+@pytest.mark.parametrize("stack", ["lightning", "accelerate"])
+def test_the_digits_are_learnt_under_other_stacks(stack: str, tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    for name in ("digits.py", f"train_{stack}.py"):
+        (tmp_path / name).write_text((EXAMPLES / name).read_text())
+    job = (tmp_path / "digits.py:network", "--cluster", "p100-4x4", "--devices", 2, "--batch", 64)
+    assert slicewise("plan", *job, "-o", tmp_path / "build/digits.json", cache=tmp_path).returncode == 0
+    assert _last_share(_torchrun(tmp_path, f"train_{stack}.py")) > 95.0
+
+
+@pytest.mark.long
+def test_volumes_are_segmented_by_monai(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    script = EXAMPLES / "segment_monai.py"
+    job = (f"{script}:network", "--cluster", "p100-4x4", "--devices", 2, "--batch", 1, "--strategy", "spatial")
+    assert slicewise("plan", *job, "-o", tmp_path / "build/monai.json", cache=tmp_path).returncode == 0
+    (dice,) = re.findall(r"window by window: (\d\.\d+)", _torchrun(tmp_path, str(script)))
+    assert float(dice) > 0.8
+
+
 def test_the_notebook_prints_what_it_shows() -> None:
     cells = json.loads((EXAMPLES / "planning.ipynb").read_text())["cells"]
     names: dict[str, Any] = {}
