@@ -43,8 +43,8 @@ def track(
 ) -> "Tracker":
     """Write each step's scalars to `writer`, on rank 0; with `csv`, whole steps into a file for `diagnose`.
 
-    The first step is left out: it makes what later ones use again. `first_step`: its number, where a training goes on, and the
-    file is added to.
+    The first step is left out: it makes what later ones use again. `first_step`: its number, where a training goes on
+    and the file is added to.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
     write = getattr(writer, "add_scalar", writer)
