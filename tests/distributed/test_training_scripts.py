@@ -199,6 +199,28 @@ def _backward(net: nn.Module, x: Tensor) -> None:
     net(x).sum().backward()
 
 
+# ---- moving
+
+
+def test_a_network_may_be_moved_to_where_it_is_and_nowhere_else(pair: World) -> None:
+    same, cast, moved = pair.run(_moved)
+    assert same
+    assert "before parallelize" in cast
+    assert "before parallelize" in moved
+
+
+def _moved() -> tuple[bool, str, str]:
+    net = _sliced(_model(), 1)
+    told = []
+    for move in (net.float, lambda: net.to("meta")):
+        try:
+            move()
+            told.append("")
+        except PlanError as error:
+            told.append(str(error))
+    return net.to("cpu") is net and net.double() is net, told[0], told[1]
+
+
 # ---- narrow types
 
 
