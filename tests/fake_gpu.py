@@ -6,15 +6,17 @@ whatever would make the host wait: reading a value, copying to or from the host'
 """
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import FakeWork, Work
-from torch._C._dynamo.guards import _reinterpret_tensor
+from torch._C._dynamo import guards
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed import fake_pg
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,7 +28,7 @@ _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.equal.default, _aten.is_nonzero.default)
 _COUNTS = (_aten.nonzero.default, _aten.masked_select.default, _aten._unique2.default, _aten.repeat_interleave.Tensor)
 # What torch asks of a backend that brings its own, and what stands for it on "meta".
-_OWN = {
+_OWN: dict[Any, Callable[..., Any]] = {
     _aten.convolution_overrideable.default: _aten.convolution.default,
     _aten.convolution_backward_overrideable.default: lambda dy, x, w, *rest: _aten.convolution_backward.default(
         dy, x, w, [dy.shape[1]], *rest
@@ -36,7 +38,10 @@ _OWN = {
 _library = torch.library.Library("_", "IMPL")
 _operators = torch.library.Library("aten", "IMPL")
 _collectives = torch.library.Library("c10d", "IMPL")
+_KEY: Any = torch._C._parse_dispatch_key("AutocastPrivateUse1")
+_AUTOCAST = torch._C.DispatchKeySet(_KEY)
 _STATE = torch.zeros(16, dtype=torch.uint8)  # of a generator: the host keeps it
+_viewed: Callable[..., Tensor] = getattr(guards, "_reinterpret_tensor")  # noqa: B009 (mypy does not know it)
 _is_hot = False
 _EXT_DEV = 12
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -78,7 +83,9 @@ def install() -> None:
     for name in ("convolution_overrideable", "convolution_backward_overrideable"):
         overload = getattr(_aten, name).default
         _operators.impl(name, lambda *args, _op=overload, **named: _run(_op, *args, **named), "PrivateUse1")
-    _collectives.impl("alltoall_base_", _sent, "PrivateUse1")  # the fake group's own looks at what is sent
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fake group's own looks at what is sent
+        _collectives.impl("alltoall_base_", _sent, "PrivateUse1")
     dist.Backend.backend_capability["fake"] = [*dist.Backend.backend_capability["fake"], NAME]
     dist.Backend.default_device_backend_map[NAME] = "fake"
 
@@ -90,7 +97,7 @@ def _cast(func: Any, *args: Any, **kwargs: Any) -> Any:
     def cast(tensor: Tensor) -> Tensor:
         return tensor.to(narrow) if tensor.is_floating_point() else tensor
 
-    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+    with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
         return func(*tree_map_only(Tensor, cast, args), **tree_map_only(Tensor, cast, kwargs))
 
 
@@ -147,7 +154,10 @@ def _run(func: Any, *args: Any, **kwargs: Any) -> Any:
     if func is _aten._fused_sdp_choice.default:
         return 0
     metas: dict[int, Tensor] = {}
-    swap = lambda tensor: metas.setdefault(id(tensor), _meta(tensor))  # noqa: E731
+
+    def swap(tensor: Tensor) -> Tensor:
+        return metas.setdefault(id(tensor), _meta(tensor))
+
     given, named = tree_map_only(Tensor, swap, (list(args), dict(kwargs)))
     to = named.get("device")
     if to is not None:
@@ -156,7 +166,7 @@ def _run(func: Any, *args: Any, **kwargs: Any) -> Any:
     for tensor in tensors:
         meta = metas[id(tensor)]
         if meta.shape != tensor.shape and tensor.device.type == NAME:  # an output that is made as it is filled
-            tensor.data = _real(meta, None, None)
+            tensor.data = _real(meta)
     device = torch.device(to) if to is not None else None
     return _wrapped(func, result, args, kwargs, device)
 
@@ -180,7 +190,7 @@ def _wrapped(func: Any, result: Any, args: Sequence[Any], kwargs: Mapping[str, A
             made.append(written[sets])
         else:
             base = viewed.get(sets) if sets is not None else None
-            made.append(tree_map_only(Tensor, lambda meta, base=base: _real(meta, base, device), one))
+            made.append(tree_map_only(Tensor, partial(_real, base=base, device=device), one))
     if not func._schema.returns:
         return None
     return made[0] if len(func._schema.returns) == 1 else tuple(made)
@@ -195,18 +205,18 @@ def _meta(tensor: Tensor) -> Tensor:
     return meta.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
-def _real(meta: Tensor, base: Tensor | None, device: torch.device | None) -> Tensor:
+def _real(meta: Tensor, base: Tensor | None = None, device: torch.device | None = None) -> Tensor:
     if device is not None and device.type != NAME:
         return torch.zeros(meta.shape, dtype=meta.dtype, device=device)
     new = base if base is not None else _allocated(meta)
     offset = meta.storage_offset() - new.storage_offset() if base is not None else 0
-    return _reinterpret_tensor(new, meta.shape, meta.stride(), offset)
+    return _viewed(new, meta.shape, meta.stride(), offset)
 
 
 def _allocated(meta: Tensor) -> Tensor:
     """Memory of the host, which nobody reads, handed over as the device's: DLPack calls such a device "ExtDev"."""
     items = 1 + sum((size - 1) * stride for size, stride in zip(meta.shape, meta.stride(), strict=True))
-    capsule = torch.utils.dlpack.to_dlpack(torch.empty(items if meta.numel() else 0, dtype=meta.dtype))
+    capsule = torch._C._to_dlpack(torch.empty(items if meta.numel() else 0, dtype=meta.dtype))
     address = _pointer(capsule, b"dltensor")
     ctypes.c_int32.from_address(address + ctypes.sizeof(ctypes.c_void_p)).value = _EXT_DEV
     return torch.utils.dlpack.from_dlpack(capsule)

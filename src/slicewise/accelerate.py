@@ -35,6 +35,9 @@ FOLDER = "slicewise"  # beside Accelerate's own files
 class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
     """Takes sliced networks as they are; everything else goes to Accelerate."""
 
+    _models: list[Any]
+    _optimizers: list[Any]
+
     def prepare_model(self, model: nn.Module, *args: Any, **named: Any) -> nn.Module:
         if not isinstance(model, SlicedModule):
             prepared: nn.Module = super().prepare_model(model, *args, **named)

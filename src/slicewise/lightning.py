@@ -32,6 +32,8 @@ _RANDOMNESS = "slicewise_randomness"
 class SlicewiseStrategy(_strategies.ModelParallelStrategy):  # type: ignore[misc, name-defined]
     """Each rank feeds its own samples, or all the same whole batch, as the plan has it."""
 
+    model: Any
+
     def __init__(self, **options: Any) -> None:
         """`options`: `process_group_backend` and `timeout`, as other strategies take them."""
         super().__init__(save_distributed_checkpoint=True, **options)

@@ -61,7 +61,7 @@ def _prepared(accelerator: Any) -> tuple[Any, Any, Any, Any]:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     loader = DataLoader(_data(), BATCH // dist.get_world_size())
-    return tuple(accelerator.prepare(net, optimizer, loader, scheduler))  # type: ignore[return-value]
+    return tuple(accelerator.prepare(net, optimizer, loader, scheduler))
 
 
 def _epoch(accelerator: Any, net: Any, optimizer: Any, loader: Any, scheduler: Any) -> None:

@@ -1,6 +1,7 @@
 """torch.compile before and after `parallelize`: both run as they would without, and one rank says so once."""
 
 import warnings
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,14 +24,15 @@ def test_a_compiled_model_and_a_compiled_network_run_and_rank_0_says_so_once(pai
 
 
 def _compiled() -> list[str]:
+    compiled: Any = torch.compile
     model, sample = residual()
     plan = sw.plan(model, machine(2), sample=sample, batch=4)
     x = torch.randn(2, 4, 8, 8)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         plain = sw.parallelize(model, plan)
-        before = sw.parallelize(torch.compile(model), plan)
-        after = torch.compile(sw.parallelize(torch.compile(model), plan), backend="eager")
+        before = sw.parallelize(compiled(model), plan)
+        after = compiled(sw.parallelize(compiled(model), plan), backend="eager")
         outputs = [net(x) for net in (plain, before, after, after)]
         outputs[-1].square().mean().backward()
     assert all(torch.equal(output, outputs[0]) for output in outputs)
@@ -46,6 +48,7 @@ def test_a_part_that_was_compiled_by_itself_is_refused_by_name(pair: World) -> N
 
 
 def _compiled_part() -> str:
+    model: Any
     model, sample = residual()
     plan = sw.plan(model, machine(dist.get_world_size()), sample=sample, batch=4)
     with warnings.catch_warnings():

@@ -82,14 +82,29 @@ def _install() -> None:
 
 
 def test_the_device_refuses_what_waits_and_what_lies_elsewhere(device: Callable[..., Any]) -> None:
-    assert device(_refused) == ["Synchronisation", "Synchronisation", "Synchronisation", "WrongDevice", "RuntimeError"]
+    assert device(_refused) == [*["Synchronisation"] * 3, *["WrongDevice"] * 2, "RuntimeError"]
 
 
 def _refused() -> list[str]:
     x = torch.empty(4, device=fake_gpu.NAME)
     mixed = torch.zeros(4)
-    attempts = [x.sum().item, x.cpu, lambda: x[x > 0], lambda: torch.zeros(4), lambda: x + mixed]
+    attempts: list[Callable[[], object]] = [
+        x.sum().item,
+        x.cpu,
+        lambda: x[x > 0],
+        lambda: torch.zeros(4),
+        _go_back,
+        lambda: x + mixed,
+    ]
     return [_kind_of_failure(attempt) for attempt in attempts]
+
+
+def _go_back() -> None:
+    """Backward runs on a thread of the engine, as on GPUs."""
+    x = torch.empty(4, device=fake_gpu.NAME, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda gradient: gradient + torch.zeros(()))
+    y.sum().backward()
 
 
 def _kind_of_failure(attempt: Callable[[], object]) -> str:

@@ -63,7 +63,7 @@ def _trainer(folder: str, **options: Any) -> Any:
 def _module(dtype: torch.dtype = torch.float64) -> Any:
     import lightning.pytorch as pl
 
-    class Module(pl.LightningModule):
+    class Module(pl.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.net: Any = None

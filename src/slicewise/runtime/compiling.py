@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
+from torch._compile import _disable_dynamo
 
 from slicewise.errors import PlanError
 
@@ -33,7 +33,7 @@ def uncompiled(model: nn.Module) -> nn.Module:
     return model
 
 
-@torch._disable_dynamo  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def run_uncompiled(work: Callable[..., Any], inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """What `torch.compile(net)` comes to."""
     _tell("torch.compile of a sliced network changes nothing: it runs uncompiled; leave torch.compile out")

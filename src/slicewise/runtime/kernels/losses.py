@@ -39,4 +39,5 @@ def _counted(scores: Tensor, target: Tensor, given: Mapping[str, Any]) -> Tensor
     if given["weight"] is None:
         return known.sum()
     # multiplied, not picked: how many there are, only the device knows
-    return (given["weight"][target.clamp(0, len(given["weight"]) - 1)] * known).sum()
+    weight: Tensor = given["weight"]
+    return (weight[target.clamp(0, len(weight) - 1)] * known).sum()
