@@ -100,11 +100,20 @@ def _refused() -> list[str]:
 
 
 def _go_back() -> None:
-    """Backward runs on a thread of the engine, as on GPUs."""
+    """Backward runs on a thread of the engine, as on GPUs; what is refused there is raised here."""
     x = torch.empty(4, device=fake_gpu.NAME, requires_grad=True)
     y = x * 2
-    y.register_hook(lambda gradient: gradient + torch.zeros(()))
+    refused: list[fake_gpu.WrongDevice] = []
+
+    def make(_: Tensor) -> None:
+        try:
+            torch.zeros(4)
+        except fake_gpu.WrongDevice as error:
+            refused.append(error)
+
+    y.register_hook(make)
     y.sum().backward()
+    raise refused[0]
 
 
 def _kind_of_failure(attempt: Callable[[], object]) -> str:
