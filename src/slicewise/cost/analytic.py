@@ -15,7 +15,6 @@ from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.buckets import BUCKET_ITEMS
 from slicewise.partition.choices import DIMS, Choices, Floats, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import SPACES, Space
@@ -129,5 +128,5 @@ class AnalyticModel(CostModel):
         if not summed:
             return np.zeros(len(choices))
         lines, items = self.network.all_reduce_lines, sum(summed)
-        share = np.minimum(1.0, items / BUCKET_ITEMS) if bucketed else 1.0
+        share = np.minimum(1.0, items / self.training.bucket_items) if bucketed else 1.0
         return lines.latency_s[axes] * share + lines.s_per_byte[axes] * items * WEIGHT_BYTES
