@@ -36,5 +36,5 @@ def test_the_size_survives_the_file_and_older_files_have_ddps() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, "0MiB"])
 def test_a_size_of_nothing_is_refused(size: float | str) -> None:
-    with pytest.raises(RequestError, match="bucket must be a size"):
+    with pytest.raises(RequestError, match="bucket must look like 8GiB"):
         plan(small_cnn(batch=8), machine(2), bucket=size)

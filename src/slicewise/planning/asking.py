@@ -239,7 +239,5 @@ def _share(name: str, value: float) -> float:
 
 
 def _bucket(given: float | str | None) -> int | None:
-    wanted = bytes_of(given)
-    if wanted is not None and not wanted >= 1:
-        raise RequestError(f'bucket must be a size such as "4MiB" (got {given})')
-    return None if wanted is None else int(min(wanted, MOST_BUCKET_BYTES))
+    wanted = bytes_of(given, "bucket")
+    return None if wanted is None else max(1, int(min(wanted, MOST_BUCKET_BYTES)))
