@@ -8,19 +8,19 @@ from slicewise.errors import MissingStudio, MissingTorch
 
 def require_torch() -> None:
     """Before work that would be in vain without it."""
-    if not _installed("torch"):
+    if not installed("torch"):
         raise MissingTorch("this needs PyTorch, which is not installed: `pip install 'slicewise[torch]'`")
 
 
 def require_studio() -> None:
     """Before the page is served."""
-    if not (_installed("starlette") and _installed("uvicorn")):
+    if not (installed("starlette") and installed("uvicorn")):
         raise MissingStudio(
             "the studio needs its web server, which is not installed: `pip install 'slicewise[studio]'`"
         )
 
 
-def _installed(name: str) -> bool:
+def installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
     except ValueError:  # imports of it are blocked

@@ -26,10 +26,12 @@ LIGHT = {
     ("cluster", "list"): 0,
     ("cluster", "show", "dgx-a100"): 0,
     ("diagnose", "plan.json", "--measured", "times.csv"): 1,
+    ("doctor",): 0,
 }
 HEAVY = (
     ("run", "lenet5", "--strategy", "data", "--cluster", "pair.toml", "--batch", "4"),
     ("calibrate", "--quick"),
+    ("doctor", "--network"),
     ("capture", "lenet5", "-o", "never.json"),
     ("plan", "lenet5", "--cluster", "pair.toml", "--input", "1x64x64"),
     ("plan", "torchvision:resnet18", "--cluster", "pair.toml"),

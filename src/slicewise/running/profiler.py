@@ -17,6 +17,7 @@ from torch import Tensor
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
 from slicewise.partition.steps import Op
+from slicewise.running.checkup import host_memory_bytes
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import synchronize
 
@@ -64,6 +65,12 @@ def measure_cluster(device: torch.device, care: Care) -> Cluster:
         return _measure(device, care)
 
 
+def all_reduce_seconds(device: torch.device, care: Care) -> dict[int, float]:
+    """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
+    with device:
+        return {size: _after_compute(_all_reduce(size // 4), care) for size in care.message_bytes}
+
+
 def _measure(device: torch.device, care: Care) -> Cluster:
     rates = _rates("conv", [_convolution(probe) for probe in _CONVOLUTIONS], care)
     rates |= _rates("conv3d", [_convolution(probe) for probe in _VOLUMES], care)
@@ -75,7 +82,7 @@ def _measure(device: torch.device, care: Care) -> Cluster:
         name=torch.cuda.get_device_name() if on_gpu else f"CPU core x{torch.get_num_threads()}",
         peak_flops_per_s=peak,
         memory_bytes_per_s=memory_bytes_per_s,
-        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else _host_memory_bytes() // dist.get_world_size(),
+        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else host_memory_bytes() // dist.get_world_size(),
         kernel_s=_overhead_s(care),
         efficiency={name: rate / peak for name, rate in rates.items()},
     )
@@ -142,10 +149,6 @@ def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
     operator = (F.conv1d, F.conv2d, F.conv3d)[space - 1]
     positions = int(np.prod(probe.shape[2:])) * probe.shape[0]
     return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
-
-
-def _host_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _memory_rate(care: Care) -> float:
