@@ -35,8 +35,8 @@ demo: $(READY)
 	$(BIN)/slicewise oracle resnet50 --cluster abci-v100 --devices 16,128,1024 --batch-per-device 32 --dataset imagenet --best
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples scripts
+	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
