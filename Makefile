@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint graphs pictures clean
+.PHONY: setup demo test test-long lint dist graphs pictures clean
 
 setup: $(READY)
 
@@ -52,6 +52,11 @@ test-long: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -n 2 --ignore tests/distributed
 
+# What is uploaded: the wheel is built from the sdist.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
 # The captured graphs that ship with the package, made anew from the zoo.
 graphs: $(READY)
 	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
@@ -63,4 +68,4 @@ pictures: $(READY)
 	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
