@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint dist graphs pictures clean
+.PHONY: setup demo test test-long lint dist site graphs pictures clean
 
 setup: $(READY)
 
@@ -57,15 +57,20 @@ dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 
+# The documentation as pages, into build/site; `mkdocs serve` shows it while you write.
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # The captured graphs that ship with the package, made anew from the zoo.
 graphs: $(READY)
 	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
 	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
 	done
 
-# The README's picture, by the demo's first command.
+# The README's picture, by the demo's first command, and those of docs/concepts.md.
 pictures: $(READY)
 	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
+	$(BIN)/python scripts/pictures.py
 
 clean:
 	rm -rf $(VENV) build dist
