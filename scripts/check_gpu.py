@@ -50,8 +50,10 @@ SAMPLES = {
 }
 INPUT = {"cosmoflow": "4x128x128x128"}
 QUICK = {"lenet5": 4}
-KEPT = ("model", "devices", "batch", "dtype", "iteration_s", "compute_s", "communication_s", "update_s")
-KEPT += ("bytes_moved", "bytes_by_tier", "collectives", "peak_memory_bytes", "first_nan_step", "check", "predicted")
+KEPT = (
+    *("model", "devices", "batch", "dtype", "iteration_s", "compute_s", "communication_s", "update_s"),
+    *("bytes_moved", "bytes_by_tier", "collectives", "peak_memory_bytes", "first_nan_step", "check", "predicted"),
+)
 RIVALS = ("ddp", "fsdp")
 _TOLERANCE = 1e-2  # of fp32 with TF32 allowed; a wrong kernel is off by far more
 
@@ -84,7 +86,8 @@ def check(ranks: int, *, quick: bool, minutes: float, run: Run) -> dict[str, Any
     measured = _asked("calibrating", run, calibrate)
     cluster = _asked("the profile", run, ["cluster", "show", "local", "--json"])
     network = _asked("the network", run, ["doctor", "--network", "--nproc-per-node", str(ranks), "--json"])
-    networks, left_out = [], []
+    networks: list[dict[str, Any]] = []
+    left_out: list[str] = []
     for model, samples in (QUICK if quick else SAMPLES).items():
         if networks and time.monotonic() - started_s > 60 * minutes:
             left_out.append(model)

@@ -67,10 +67,10 @@ def _name(requirement: str) -> str:
 def licence(package: Distribution) -> str:
     """The SPDX expression, else the classifiers, else the licence field's first line, else the licence's own words."""
     metadata = package.metadata
-    if metadata.get("License-Expression"):
-        return str(metadata["License-Expression"])
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
     classified = [text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or [] if "License ::" in text]
-    said = str(metadata.get("License") or "").strip().split("\n")[0]
+    said = metadata["License"].strip().split("\n")[0] if "License" in metadata else ""
     return ", ".join(classified) or said or _by_its_words(package) or "not stated"
 
 

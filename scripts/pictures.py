@@ -6,6 +6,8 @@ import slicewise as sw
 from slicewise.cluster.mesh import Mesh
 from slicewise.figures.cuts import cut_figure
 from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
+from slicewise.partition.layout import Slicing
 from slicewise.saving import write_file
 
 IMAGES = Path(__file__).parents[1] / "docs/images"
@@ -18,7 +20,9 @@ def pictures() -> dict[str, str]:
     """File name -> SVG."""
     pair, four = Mesh.of({"device": 2}), Mesh.of({"node": 2, "device": 2})
     alexnet, vit = (sw.load_graph(name).with_batch(BATCH) for name in ("alexnet", "vit_b_16"))
-    cuts = {dim.value.lower(): (alexnet[CONVOLUTION], (dim,), pair) for dim in (Dim.N, Dim.F, Dim.C, Dim.H)}
+    cuts: dict[str, tuple[Layer, Slicing, Mesh]] = {
+        dim.value.lower(): (alexnet[CONVOLUTION], (dim,), pair) for dim in (Dim.N, Dim.F, Dim.C, Dim.H)
+    }
     cuts["nf"] = (alexnet[CONVOLUTION], (Dim.N, Dim.F), four)
     cuts["heads"] = (vit[ATTENTION], (Dim.A,), pair)
     cuts["queries"] = (vit[ATTENTION], (Dim.Q,), pair)

@@ -176,7 +176,8 @@ def _about_profile(cluster: Cluster, gpus: tuple[str, ...]) -> Iterator[Finding]
     """Only what was measured can be compared; a preset or a file of your own describes what you say it does."""
     if cluster.origin != "fitted":
         return
-    ranks = cluster.tiers[-1].size
+    hosts = 1 if cluster.tiers[0].name == "local" else cluster.tiers[0].size  # as `calibrate` names them
+    ranks = cluster.devices // hosts
     differs = []
     on_cpu = cluster.cores is not None
     if on_cpu and gpus:
@@ -186,8 +187,8 @@ def _about_profile(cluster: Cluster, gpus: tuple[str, ...]) -> Iterator[Finding]
         differs.append(f"it was measured on {cluster.device.name}, and this host has {here}")
     elif not on_cpu and len(gpus) < ranks and installed("torch"):
         differs.append(f"it was measured on {ranks} GPUs of one host, and this host has {len(gpus)}")
-    if cluster.cores is not None and cluster.cores != max(os.cpu_count() or 1, ranks):
-        differs.append(f"it was measured with {cluster.cores} cores, and this host has {os.cpu_count()}")
+    if cluster.cores is not None and cluster.cores != hosts * max(os.cpu_count() or 1, ranks):
+        differs.append(f"it was measured with {cluster.cores // hosts} cores, and this host has {os.cpu_count()}")
     if on_cpu and abs(cluster.device.memory_bytes * ranks / host_memory_bytes() - 1) > _SAME_MEMORY:
         was, here = amount(cluster.device.memory_bytes * ranks, "B"), amount(host_memory_bytes(), "B")
         differs.append(f"it was measured with {was} of memory, and this host has {here}")
@@ -199,7 +200,7 @@ def _about_profile(cluster: Cluster, gpus: tuple[str, ...]) -> Iterator[Finding]
 def _about_network(network: Network) -> Iterator[Finding]:
     ratio = network.ratio
     if ratio is not None and not 1 / AS_CALIBRATED <= ratio <= AS_CALIBRATED:
-        times = f"{ratio:.1f}x as long as" if ratio > 1 else f"{1 / ratio:.1f}x faster than"
-        said = f"an all-reduce between {network.ranks} ranks takes {times} the profile says"
+        times = f"takes {ratio:.1f}x as long as" if ratio > 1 else f"is {1 / ratio:.1f}x as fast as"
+        said = f"an all-reduce between {network.ranks} ranks {times} the profile says"
         fix = "slicewise calibrate" if ratio < 1 else "look for other jobs on this link, or `slicewise calibrate`"
         yield Finding(level=WRONG, said=said, fix=fix)
