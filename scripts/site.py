@@ -99,6 +99,15 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
     elif inspect.isfunction(thing):
         yield f"```python\n{_signature(name, thing)}\n```\n\n"
     yield f"{_text(thing)}\n\n"
+    if inspect.isclass(thing):
+        for own, member in vars(thing).items():
+            call = getattr(thing, own)
+            if (
+                not own.startswith("_")
+                and (inspect.isfunction(call) or inspect.ismethod(call))
+                and inspect.getdoc(member)
+            ):
+                yield f"### {name}.{own}\n\n```python\n{_signature(own, call)}\n```\n\n{_text(member)}\n\n"
 
 
 def _signature(name: str, function: Any) -> str:
