@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint graphs pictures clean
+.PHONY: setup demo test test-long lint dist site graphs pictures clean
 
 setup: $(READY)
 
@@ -35,8 +35,8 @@ demo: $(READY)
 	$(BIN)/slicewise oracle resnet50 --cluster abci-v100 --devices 16,128,1024 --batch-per-device 32 --dataset imagenet --best
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples scripts
+	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
@@ -53,15 +53,25 @@ test-long: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -n 2 --ignore tests/distributed
 
+# What is uploaded: the wheel is built from the sdist.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+# The documentation as pages, into build/site; `mkdocs serve` shows it while you write.
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # The captured graphs that ship with the package, made anew from the zoo.
 graphs: $(READY)
 	for model in $$($(BIN)/python -c 'from slicewise.graph.zoo import ZOO; print(*ZOO)'); do \
 	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
 	done
 
-# The README's picture, by the demo's first command.
+# The README's picture, by the demo's first command, and those of docs/concepts.md.
 pictures: $(READY)
 	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
+	$(BIN)/python scripts/pictures.py
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist

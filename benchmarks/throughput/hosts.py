@@ -1,4 +1,10 @@
-"""Two hosts on one machine: network namespaces joined by a veth pair whose ends are rate-limited (needs root)."""
+"""Hosts on one machine: network namespaces joined by veth pairs whose ends are rate-limited (needs root).
+
+two:   a ------ b
+more:  a -+
+       b -+- a switch: a namespace with a bridge
+       c -+
+"""
 
 import os
 import socket
@@ -12,7 +18,7 @@ from shutil import which
 
 # A burst holds a few of the 64 KiB segments that the kernel hands a veth; the queue is what a switch port has.
 _BURST, _QUEUE = "256kb", "20ms"
-_ADDRESSES = ("10.213.7.1", "10.213.7.2")
+_NETWORK = "10.213.7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +35,23 @@ class Host:
 
 
 @contextmanager
-def hosts(megabits_per_s: int | None) -> Iterator[list[Host]]:
-    """One host per rank: both on this machine's loopback (None), or two emulated ones with a link of that rate."""
+def hosts(megabits_per_s: int | None, count: int = 2) -> Iterator[list[Host]]:
+    """One host per rank: all on this machine's loopback (None), or emulated ones with links of that rate."""
     common = {"LOCAL_RANK": "0", "MASTER_PORT": str(_free_port())}
     if megabits_per_s is None:
-        yield [Host(environment={**common, "MASTER_ADDR": "127.0.0.1"})] * 2
+        yield [Host(environment={**common, "MASTER_ADDR": "127.0.0.1"})] * count
         return
-    names = [f"slicewise-{os.getpid()}-{end}" for end in "ab"]
-    ends = [f"sw{os.getpid()}{end}" for end in "ab"]  # at most 15 letters
+    own = os.getpid()
+    names = [f"slicewise-{own}-{number}" for number in range(count)]
+    ends = [f"sw{own}h{number}" for number in range(count)]  # at most 15 letters
+    switch = f"slicewise-{own}-switch"
     try:
         for name in names:
             _ip("netns", "add", name)
-        _ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
-        for name, end, address in zip(names, ends, _ADDRESSES, strict=True):
-            _ip("link", "set", end, "netns", name)
+        _connect(names, ends, switch)
+        for number, (name, end) in enumerate(zip(names, ends, strict=True)):
             inside = ("-n", name)
-            _ip(*inside, "address", "add", f"{address}/24", "dev", end)
+            _ip(*inside, "address", "add", f"{address(number)}/24", "dev", end)
             _ip(*inside, "link", "set", end, "up")
             _ip(*inside, "link", "set", "lo", "up")
             rate = ("rate", f"{megabits_per_s}mbit", "burst", _BURST, "latency", _QUEUE)
@@ -52,14 +59,37 @@ def hosts(megabits_per_s: int | None) -> Iterator[list[Host]]:
         yield [
             Host(
                 prefix=("ip", "netns", "exec", name),
-                environment={**common, "MASTER_ADDR": _ADDRESSES[0], "GLOO_SOCKET_IFNAME": end},
+                environment={**common, "MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": end},
             )
             for name, end in zip(names, ends, strict=True)
         ]
     finally:
-        for name in names:  # takes the link along
+        for name in (*names, switch):  # takes the links along
             subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)
         subprocess.run(["ip", "link", "delete", ends[0]], stderr=subprocess.DEVNULL)
+
+
+def address(number: int) -> str:
+    """Of an emulated host."""
+    return f"{_NETWORK}.{number + 1}"
+
+
+def _connect(names: Sequence[str], ends: Sequence[str], switch: str) -> None:
+    """Put one end of a link into each namespace."""
+    if len(names) == 2:
+        _ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+        for name, end in zip(names, ends, strict=True):
+            _ip("link", "set", end, "netns", name)
+        return
+    _ip("netns", "add", switch)
+    _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+    _ip("-n", switch, "link", "set", "bridge", "up")
+    for name, end in zip(names, ends, strict=True):
+        port = f"{end}p"
+        _ip("link", "add", end, "type", "veth", "peer", "name", port)
+        _ip("link", "set", end, "netns", name)
+        _ip("link", "set", port, "netns", switch)
+        _ip("-n", switch, "link", "set", port, "master", "bridge", "up")
 
 
 def why_not() -> str | None:

@@ -6,6 +6,7 @@ from slicewise.errors import RequestError
 
 ROUNDING = 1e-9  # of a cost: what rounding may add up to
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_ROUNDS_UP = 0.9995  # three digits of 999.6 ms are 1.00 s
 _SCALE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -14,7 +15,7 @@ def seconds(value: float) -> str:
     if value == 0:
         return "0"
     for unit, name in _TIME:
-        if abs(value) >= unit:
+        if abs(value) >= unit * _ROUNDS_UP:
             return f"{_three_digits(value / unit)} {name}"
     return f"{value / 1e-9:.2g} ns" if abs(value) >= 1e-12 else "0"  # less than any clock ticks: rounding
 
@@ -24,9 +25,14 @@ def amount(value: float, unit: str) -> str:
     if value == 0:
         return f"0 {unit}"
     for scale, prefix in _SCALE:
-        if abs(value) >= scale:
+        if abs(value) >= scale * _ROUNDS_UP:
             return f"{_three_digits(value / scale)} {prefix}{unit}"
     return f"{_three_digits(value)} {unit}"
+
+
+def counted(devices: int) -> str:
+    """`counted(1) == '1 device'`."""
+    return "1 device" if devices == 1 else f"{devices} devices"
 
 
 def parse_count(text: str) -> int:

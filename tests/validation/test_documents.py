@@ -19,7 +19,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 BLOCK = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITTEN = {"graph.json", "plan.json", "mine.toml", "local.toml", "local.1.toml", "local.2.toml"}  # by commands
-WRITTEN |= {"data.py", "train.py"}  # by the reader
+WRITTEN |= {"data.py", "run.json", "train.py"}  # by the reader
 
 
 def _blocks(name: str) -> Iterator[tuple[str, str]]:

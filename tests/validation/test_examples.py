@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.validation.commands import slicewise
 
@@ -100,3 +101,20 @@ def _torchrun(folder: Path, *arguments: str) -> str:
 
 def _last_share(told: str) -> float:
     return float(re.findall(r"(\d+\.\d)% right", told)[-1])
+
+
+def test_the_jobs_for_several_hosts_start_as_many_pods_as_they_tell_torchrun() -> None:
+    _, job = yaml.safe_load_all((EXAMPLES / "hosts/kubernetes.yaml").read_text())
+    spec = job["spec"]
+    assert spec["completions"] == spec["parallelism"] == _nodes(spec["template"])
+    replicas = yaml.safe_load((EXAMPLES / "hosts/kubeflow.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
+    assert replicas["Master"]["replicas"] == 1
+    assert sum(each["replicas"] for each in replicas.values()) == _nodes(replicas["Worker"]["template"])
+
+
+def _nodes(template: dict[str, Any]) -> int:
+    """Of the container's torchrun; it starts a rank per GPU."""
+    (container,) = template["spec"]["containers"]
+    told = dict(re.findall(r"--(nnodes|nproc-per-node) (\d+)", container["args"][0]))
+    assert int(told["nproc-per-node"]) == container["resources"]["limits"]["nvidia.com/gpu"]
+    return int(told["nnodes"])

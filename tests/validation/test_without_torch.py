@@ -1,7 +1,6 @@
 """PyTorch is an extra: what plans, explains and projects works without it, the rest says what to install."""
 
 import os
-import shutil
 import subprocess
 import sys
 import venv
@@ -12,7 +11,6 @@ import pytest
 from slicewise.graph.sources import load_graph
 from tests.machines import write_cores
 
-ROOT = Path(__file__).parents[2]
 P100 = ("--cluster", "p100-4x4")
 TOLD = "slicewise: this needs PyTorch, which is not installed: `pip install 'slicewise[torch]'`\n"
 
@@ -26,10 +24,12 @@ LIGHT = {
     ("cluster", "list"): 0,
     ("cluster", "show", "dgx-a100"): 0,
     ("diagnose", "plan.json", "--measured", "times.csv"): 1,
+    ("doctor",): 0,
 }
 HEAVY = (
     ("run", "lenet5", "--strategy", "data", "--cluster", "pair.toml", "--batch", "4"),
     ("calibrate", "--quick"),
+    ("doctor", "--network"),
     ("capture", "lenet5", "-o", "never.json"),
     ("plan", "lenet5", "--cluster", "pair.toml", "--input", "1x64x64"),
     ("plan", "torchvision:resnet18", "--cluster", "pair.toml"),
@@ -92,20 +92,16 @@ def test_without_torch_everything_is_planned_and_projected_and_the_rest_says_wha
 
 
 @pytest.mark.long
-def test_a_wheel_in_an_empty_environment_plans_and_projects_without_torch(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("archive", ["*.whl", "*.tar.gz"])
+def test_an_archive_in_an_empty_environment_plans_and_projects_without_torch(
+    folder: Path, archives: Path, archive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    source, empty = folder / "source", folder / "empty"
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        source.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    pip = (sys.executable, "-m", "pip")
-    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source], check=True)
+    empty = folder / "empty"
     venv.create(empty, with_pip=True)
     python = empty / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *folder.glob("*.whl")], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *archives.glob(archive)], check=True)
     installed = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True, check=True).stdout
     assert "torch" not in installed
+    subprocess.run([python, "-m", "pip", "check"], check=True)
     _check_commands(python, folder)

@@ -11,7 +11,20 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run, studio
+from slicewise.cli import (
+    calibrate,
+    capture,
+    cluster,
+    diagnose,
+    doctor,
+    explain,
+    oracle,
+    plan,
+    provision,
+    report,
+    run,
+    studio,
+)
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.runtime.orphans import end_with_launcher
@@ -30,6 +43,7 @@ COMMANDS = {
     "capture": capture,
     "cluster": cluster,
     "studio": studio,
+    "doctor": doctor,
 }
 
 # What the machine refuses without naming a file, as when standard output goes to a full disk.

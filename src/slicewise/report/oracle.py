@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from slicewise.strategies.forms import Form
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
-from slicewise.strategies.showing import best_of, counted, drawn
+from slicewise.strategies.showing import best_of, drawn
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
+from slicewise.units import counted
 
 
 def show_oracle(table: ProjectionTable, why: str = "") -> None:

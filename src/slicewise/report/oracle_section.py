@@ -11,8 +11,8 @@ from slicewise.fitting.runs import Run
 from slicewise.report.document_files import OracleFields, RowFields
 from slicewise.report.documents import plain
 from slicewise.report.sections import Facts, Figure, Grid, Part, Section, Sentences
-from slicewise.strategies.showing import counted, hours
-from slicewise.units import amount, seconds
+from slicewise.strategies.showing import hours
+from slicewise.units import amount, counted, seconds
 
 
 def oracle_section(source: str, oracle: OracleFields, runs: Sequence[Run] = ()) -> Section:

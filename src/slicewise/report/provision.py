@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from slicewise.strategies.options import HOUR_S, Option
 from slicewise.strategies.projecting import Oracle
-from slicewise.strategies.showing import counted, hours
+from slicewise.strategies.showing import hours
 from slicewise.strategies.sureness import next_measurement, range_text
 from slicewise.text.page import Page
 from slicewise.text.tables import Table
-from slicewise.units import amount
+from slicewise.units import amount, counted
 
 
 def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:

@@ -62,13 +62,18 @@ def _remarks(plan: Plan) -> Iterator[str]:
         )
 
 
+def _objective(proof: Mapping[str, Any]) -> str:
+    name = proof["objective"]
+    return f"sum of costs ({name})" if name == "additive_s" else str(name)
+
+
 def proof_told(proof: Mapping[str, Any]) -> str:
     limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
     space = f"the space of 10^{proof['space_log10']:.0f} plans ({proof['space']}{limits})"
     if proof["optimal"]:
-        claim = f"Optimal: no plan in {space} has a smaller {proof['objective']}."
+        claim = f"Optimal: no plan in {space} has a smaller {_objective(proof)}."
     else:
-        claim = f"No plan in {space} has an {proof['objective']} smaller by more than {proof['gap']:.2%}: proven."
+        claim = f"No plan in {space} has a {_objective(proof)} smaller by more than {proof['gap']:.2%}: proven."
     told = (
         f"{claim} {proof['configurations']:,} slicings of {proof['layers']} layers, {proof['surviving']:,} after "
         f"pruning; by {proof['method']}, tables {seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."

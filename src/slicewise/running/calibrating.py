@@ -13,7 +13,7 @@ LEAST_RANKS = 2
 def check_measurable(ranks: int) -> None:
     if ranks < LEAST_RANKS:
         raise RequestError(
-            f"calibrate measures links, which takes at least {LEAST_RANKS} ranks (got `nproc_per_node={ranks}`)"
+            f"links are measured, which takes at least {LEAST_RANKS} ranks (got `nproc_per_node={ranks}`)"
         )
 
 

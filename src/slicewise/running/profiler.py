@@ -16,9 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
+from slicewise.running.checkup import host_memory_bytes
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import synchronize
+from slicewise.runtime.hosts import hosts_of_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,16 @@ def measure_cluster(device: torch.device, care: Care) -> Cluster:
         return _measure(device, care)
 
 
+def all_reduce_seconds(device: torch.device, care: Care) -> dict[int, float]:
+    """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
+    with device:
+        world = _Members(size=dist.get_world_size())
+        return {size: _after_compute(_all_reduce(size // 4, world), world, care) for size in care.message_bytes}
+
+
 def _measure(device: torch.device, care: Care) -> Cluster:
+    hosts, per_host = _placed()
+    neighbours = _neighbours(hosts, per_host)
     rates = _rates("conv", [_convolution(probe) for probe in _CONVOLUTIONS], care)
     rates |= _rates("conv3d", [_convolution(probe) for probe in _VOLUMES], care)
     rates |= _rates("linear", [_linear(*shape) for shape in _LINEAR], care)
@@ -75,30 +87,73 @@ def _measure(device: torch.device, care: Care) -> Cluster:
         name=torch.cuda.get_device_name() if on_gpu else f"CPU core x{torch.get_num_threads()}",
         peak_flops_per_s=peak,
         memory_bytes_per_s=memory_bytes_per_s,
-        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else _host_memory_bytes() // dist.get_world_size(),
+        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else host_memory_bytes() // per_host,
         kernel_s=_overhead_s(care),
         efficiency={name: rate / peak for name, rate in rates.items()},
-    )
-    reduce_link = _fit(_all_reduce, care, latencies=2, share=1.0)
-    tier = Tier(
-        name="local",
-        size=dist.get_world_size(),
-        latency_s=reduce_link.latency_s,
-        bytes_per_s=reduce_link.bytes_per_s,
-        collectives={
-            Op.ALL_REDUCE.value: reduce_link,
-            Op.ALL_GATHER.value: _fit(_all_gather, care, latencies=1, share=0.5),
-            Op.ALL_TO_ALL.value: _fit(_all_to_all, care, latencies=1, share=0.5),
-        },
     )
     return Cluster(
         name="local",
         device=described,
-        tiers=(tier,),
+        tiers=tuple(_tier(name, members, care) for name, members in neighbours.items()),
         overlap=_overlap(care),
         # where the ranks measured shared cores already, more of them share no further
-        cores=max(os.cpu_count() or 1, dist.get_world_size()) if not on_gpu else None,
+        cores=hosts * max(os.cpu_count() or 1, per_host) if not on_gpu else None,
         origin="fitted",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Members:
+    """Ranks that exchange messages: a process group, or the world. `inside`: whether this rank is one of them."""
+
+    group: dist.ProcessGroup | None = None
+    size: int
+    inside: bool = True
+
+
+def _neighbours(hosts: int, per_host: int) -> dict[str, _Members]:
+    """Tier -> who measures it, outermost first.
+
+    2 hosts x 2 ranks     0 1 | 2 3      between: 0 2, the others wait;  within: 0 1 and 2 3 at the same time
+    """
+    ranks = dist.get_world_size()
+    if hosts == 1 or per_host == 1:
+        return {"local" if hosts == 1 else "inter": _Members(size=ranks)}
+    leaders = list(range(0, ranks, per_host))
+    between = dist.new_group(leaders)
+    within = [dist.new_group(list(range(leader, leader + per_host))) for leader in leaders]
+    return {
+        "inter": _Members(group=between, size=hosts, inside=dist.get_rank() in leaders),
+        "intra": _Members(group=within[dist.get_rank() // per_host], size=per_host),
+    }
+
+
+def _placed() -> tuple[int, int]:
+    """Hosts, and ranks on each."""
+    hosts = hosts_of_ranks()
+    count, ranks = max(hosts) + 1, len(hosts)
+    if ranks % count or hosts != [rank // (ranks // count) for rank in range(ranks)]:
+        listed = ", ".join(map(str, hosts[:16])) + (", ..." if ranks > 16 else "")
+        raise RequestError(
+            "ranks must be numbered host by host, as many on each, as torchrun does "
+            f"(got hosts {listed} for ranks 0 to {ranks - 1})"
+        )
+    return count, ranks // count
+
+
+def _tier(name: str, members: _Members, care: Care) -> Tier:
+    """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it."""
+    reduce_link = _fit(_all_reduce, members, care, latencies=2, share=1.0)
+    return Tier(
+        name=name,
+        size=members.size,
+        latency_s=reduce_link.latency_s,
+        bytes_per_s=reduce_link.bytes_per_s,
+        collectives={
+            Op.ALL_REDUCE.value: reduce_link,
+            Op.ALL_GATHER.value: _fit(_all_gather, members, care, latencies=1, share=0.5),
+            Op.ALL_TO_ALL.value: _fit(_all_to_all, members, care, latencies=1, share=0.5),
+        },
     )
 
 
@@ -144,10 +199,6 @@ def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
     return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
 
 
-def _host_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _memory_rate(care: Care) -> float:
     """Bytes per second of an element-wise layer, read and written."""
     x = torch.randn(4 * 2**20)
@@ -160,27 +211,34 @@ def _overhead_s(care: Care) -> float:
     return _timed(lambda: torch.relu(x).sum().backward(), care) / 4
 
 
-def _all_reduce(items: int) -> Callable[[], object]:
+def _all_reduce(items: int, members: _Members) -> Callable[[], object]:
     x = torch.ones(items)
-    return lambda: dist.all_reduce(x)
+    return lambda: dist.all_reduce(x, group=members.group)
 
 
-def _all_gather(items: int) -> Callable[[], object]:
-    x = torch.ones(items // dist.get_world_size())
-    return lambda: all_gather(x, dist.get_world_size(), None)
+def _all_gather(items: int, members: _Members) -> Callable[[], object]:
+    x = torch.ones(items // members.size)
+    return lambda: all_gather(x, members.size, members.group)
 
 
-def _all_to_all(items: int) -> Callable[[], object]:
-    x = torch.ones(items)
+def _all_to_all(items: int, members: _Members) -> Callable[[], object]:
+    x = torch.ones(items // members.size * members.size)
     y = torch.empty_like(x)
-    return lambda: dist.all_to_all_single(y, x)
+    return lambda: dist.all_to_all_single(y, x, group=members.group)
 
 
-def _fit(make: Callable[[int], Callable[[], object]], care: Care, *, latencies: int, share: float) -> Link:
+def _fit(
+    make: Callable[[int, _Members], Callable[[], object]],
+    members: _Members,
+    care: Care,
+    *,
+    latencies: int,
+    share: float,
+) -> Link:
     """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
-    ranks = dist.get_world_size()
+    ranks = members.size
     sizes = np.array(care.message_bytes, dtype=float)
-    seconds = np.array([_after_compute(make(int(size) // 4), care) for size in sizes])
+    seconds = np.array([_after_compute(make(int(size) // 4, members), members, care) for size in sizes])
     moved = share * 2 * (ranks - 1) / ranks * sizes
     design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
     latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
@@ -213,23 +271,27 @@ def _timed(function: Callable[[], object], care: Care) -> float:
     return _agreed(seconds)
 
 
-def _after_compute(collective: Callable[[], object], care: Care) -> float:
+def _after_compute(collective: Callable[[], object], members: _Members, care: Care) -> float:
     """A collective as a training step meets it: caches and threads busy with a layer before it.
 
     As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
     """
-    a = torch.randn(512, 512)
-    seconds = []
-    for _ in range(care.repeats + 1):
-        a @ a  # some milliseconds on a CPU core
-        synchronize()
-        start_s = time.perf_counter()
-        collective()
-        synchronize()
-        seconds.append(time.perf_counter() - start_s)
-    shortest = torch.tensor(seconds[1:], dtype=torch.float64)
-    dist.all_reduce(shortest, dist.ReduceOp.MIN)
-    return float(np.median(shortest.numpy()))
+    median = torch.zeros((), dtype=torch.float64)
+    if members.inside:
+        a = torch.randn(512, 512)
+        seconds = []
+        for _ in range(care.repeats + 1):
+            a @ a  # some milliseconds on a CPU core
+            synchronize()
+            start_s = time.perf_counter()
+            collective()
+            synchronize()
+            seconds.append(time.perf_counter() - start_s)
+        shortest = torch.tensor(seconds[1:], dtype=torch.float64)
+        dist.all_reduce(shortest, dist.ReduceOp.MIN, group=members.group)
+        median = shortest.quantile(0.5)
+    dist.all_reduce(median, dist.ReduceOp.MAX)
+    return float(median)
 
 
 def _agreed(seconds: list[float]) -> float:

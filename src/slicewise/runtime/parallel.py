@@ -21,6 +21,7 @@ from slicewise.runtime.agreement import described, together
 from slicewise.runtime.blueprint import samples
 from slicewise.runtime.compiling import uncompiled
 from slicewise.runtime.devices import torch_dtype
+from slicewise.runtime.hosts import check_hosts
 from slicewise.runtime.initial import Initialize
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.runtime.watchdog import watch
@@ -123,7 +124,9 @@ def agreed(
     def parts(own: Own) -> dict[str, str]:
         return described(plan.sized(own.graph), own.plan.slicings, plan.axes, settings)
 
-    return together(lambda: matched(model, plan, graph), parts)
+    own = together(lambda: matched(model, plan, graph), parts)
+    check_hosts(plan.machine)
+    return own
 
 
 def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> Own:

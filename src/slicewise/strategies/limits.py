@@ -19,7 +19,7 @@ from slicewise.strategies.links import Links
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.projection import Projection
 from slicewise.strategy import LAYERWISE, PLANNED, SERIAL, STRATEGIES, Form
-from slicewise.units import amount, seconds
+from slicewise.units import amount, counted, seconds
 
 BINDS = 0.05  # of the iteration, or of the memory limit
 
@@ -57,8 +57,8 @@ class Stop:
     @property
     def told(self) -> str:
         if self.reason is None:
-            return f"{self.strategy} still gains at {self.devices} devices."
-        return f"{self.strategy} stops paying at {self.devices} devices: {self.reason}."
+            return f"{self.strategy} still gains at {counted(self.devices)}."
+        return f"{self.strategy} stops paying at {counted(self.devices)}: {self.reason}."
 
     def to_dict(self) -> dict[str, object]:
         return {"strategy": self.strategy, "devices": self.devices, "reason": self.reason}
@@ -128,13 +128,17 @@ def last_paying(oracle: Oracle, strategy: str) -> Stop | None:
             row = oracle.project(strategy, count)
             if row.feasible:
                 if best is not None and row.samples_per_s <= best.samples_per_s:
-                    fewer, more = (f"{each.devices} do {each.samples_per_s:,.1f}" for each in (best, row))
+                    fewer, more = (_reached(each) for each in (best, row))
                     return Stop(strategy=strategy, devices=best.devices, reason=f"{fewer} samples/s, {more}")
                 best = row
             elif best is not None:
                 return Stop(strategy=strategy, devices=best.devices, reason=f"on {count}, {row.reason}")
         count *= 2
     return Stop(strategy=strategy, devices=best.devices, reason=None) if best else None
+
+
+def _reached(row: Projection) -> str:
+    return f"{row.devices} {'does' if row.devices == 1 else 'do'} {row.samples_per_s:,.1f}"
 
 
 def _timed(row: Projection, name: str, cost_s: float) -> Limit:

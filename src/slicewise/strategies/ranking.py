@@ -27,7 +27,7 @@ def _choice(best: Projection) -> str:
     split = f" ({best.terms.split})" if best.terms.split else ""
     return (
         f"Use {best.strategy}{split} on {best.devices} {'device' if best.devices == 1 else 'devices'}: "
-        f"{best.samples_per_s:,.1f} samples/s, {seconds(best.iteration_s)} an iteration of {best.batch} "
+        f"{best.samples_per_s:,.0f} samples/s, {seconds(best.iteration_s)} an iteration of {best.batch} "
         f"({seconds(best.low_s)} to {seconds(best.high_s)}), {best.efficiency:.0%} of what as many single devices "
         f"would do, and {amount(best.terms.memory_bytes, 'B')} on each."
     )
@@ -48,7 +48,8 @@ def _against(best: Projection, other: Projection) -> str:
     )
     spends = [f"{seconds(more[what])} more on {what}" for what in counts if more[what] > 0]
     saves = [f"{seconds(-more[what])} on {what}" for what in counts if more[what] < 0]
-    told = f"Next comes {other.strategy} with {seconds(other.iteration_s)}, {longer:.1%} longer"
+    times = f"{longer:.1%} longer" if longer < 1 else f"{longer + 1:.1f}x as long"
+    told = f"Next comes {other.strategy} with {seconds(other.iteration_s)}, {times}"
     if spends:
         told += f": it spends {' and '.join(spends)}"
     if saves:

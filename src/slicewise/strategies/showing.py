@@ -11,7 +11,7 @@ from slicewise.strategy import LAYERWISE
 from slicewise.terms import MOVING_GROUPS, Group
 from slicewise.text.page import Prose, plain_text
 from slicewise.text.tables import Table
-from slicewise.units import amount, seconds
+from slicewise.units import amount, counted, seconds
 
 if TYPE_CHECKING:
     from slicewise.strategies.projecting import ProjectionTable
@@ -46,10 +46,6 @@ def best_of(projected: "ProjectionTable") -> str:
     """`Best: data on 16 devices (120 ms), owt on 64 devices (129 ms).`"""
     best = [f"{row.strategy} on {counted(row.devices)} ({seconds(row.iteration_s)})" for row in projected if row.best]
     return f"Best: {', '.join(best)}." if best else "Nothing is possible."
-
-
-def counted(devices: int) -> str:
-    return "1 device" if devices == 1 else f"{devices} devices"
 
 
 def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequence[str]:

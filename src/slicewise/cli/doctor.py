@@ -1,0 +1,62 @@
+"""`slicewise doctor`: is this machine ready, and if not, which command helps."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progress
+from slicewise.extras import require_torch
+
+if TYPE_CHECKING:
+    from slicewise.running.checkup import Network
+
+HELP = "check what is installed, the cache, the profile and the network; say which command fixes what is missing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--network",
+        action="store_true",
+        help="start ranks and time all-reduces between them; under torchrun: between its ranks",
+    )
+    parser.add_argument(
+        "--nproc-per-node", type=positive, metavar="K", default=2, help="ranks for --network (default: 2)"
+    )
+    parser.add_argument("--cluster", default="local", help=f"the profile: {CLUSTER} (default: local)")
+    add_json(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """0: ready. 1: something is wrong."""
+    from slicewise.running.calibrating import check_measurable
+    from slicewise.running.launch import inside_a_rank, launch
+
+    if options.network and not inside_a_rank():
+        check_measurable(options.nproc_per_node)
+        require_torch()
+        progress(f"timing all-reduces between {options.nproc_per_node} ranks")
+        return launch(options.given, options.nproc_per_node)
+    if options.network:
+        return _between_ranks(options)
+    return _told(options, None)
+
+
+def _between_ranks(options: argparse.Namespace) -> int:
+    from slicewise.running.checkup import check_up
+    from slicewise.running.network import look_at_network
+    from slicewise.running.ranks import rank
+    from slicewise.runtime.devices import leave, start_rank
+
+    network = look_at_network(start_rank(), check_up(options.cluster).cluster)
+    return leave(_told(options, network) if rank() == 0 else 0)
+
+
+def _told(options: argparse.Namespace, network: "Network | None") -> int:
+    from slicewise.report.checkup import checkup_document, show_checkup
+    from slicewise.running.checkup import check_up
+
+    checkup = check_up(options.cluster, network)
+    if options.json:
+        print_json(checkup_document(checkup))
+    else:
+        show_checkup(checkup)
+    return 0 if checkup.well else 1
