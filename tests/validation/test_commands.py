@@ -21,13 +21,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def calibrated(cache: Path) -> Path:
     """What `calibrate --quick` writes, once for all tests here."""
-    done = slicewise("calibrate", "--quick", cache=cache)
+    done = slicewise("calibrate", "--quick", "--figure", cache / "fit.svg", "--json", cache=cache)
     assert done.returncode == 0, done.stderr
+    assert document(done)["measured_on"]["ranks"] == 2
+    assert (cache / "fit.svg").read_text().startswith("<svg")
     return cache / "local.toml"
 
 
 def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     from slicewise.cluster.cluster import parse_cluster
+    from slicewise.cluster.lines import MOVED, MULTIPLIED, UPDATE
 
     cluster = parse_cluster(calibrated.read_text(), "local")
     assert cluster.origin == "fitted"
@@ -35,6 +38,11 @@ def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     assert 1e9 < cluster.device.peak_flops_per_s < 1e13
     assert 1e8 < cluster.device.memory_bytes_per_s < 1e12
     assert 0 <= cluster.overlap <= 1
+    assert cluster.device.layers is not None
+    assert set(cluster.device.layers) == {*MULTIPLIED, *MOVED, UPDATE}
+    assert all(
+        1e-13 < line["forward"].s_per_flop < 1e-7 for kind, line in cluster.device.layers.items() if kind == "window"
+    )
 
 
 def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Path, tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_training(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--cost", help="analytic (default), or optcnn: that paper's assumptions")
+    group.add_argument(
+        "--cost",
+        help="calibrated (default where `slicewise calibrate` measured), analytic (elsewhere), "
+        "or optcnn: that paper's assumptions",
+    )
     group.add_argument("--space", help="full (default), or optcnn: that paper's configurations")
     group.add_argument(
         "--dims-per-layer", type=positive, metavar="K", help="different dims in one slicing (default: 3)"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.cluster.cluster import Cluster, machine_of
 from slicewise.cost.pace import Step, paced
+from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -62,7 +63,7 @@ def plan(
     gap: float = 0.0,
     simplify: float = SIMPLIFY,
     time_limit: float | str | None = None,
-    cost: str = "analytic",
+    cost: str | None = None,
     space: str | Space = "full",
     dims_per_layer: int | None = None,
     dims_per_tier: int | None = None,
@@ -82,7 +83,8 @@ def plan(
     the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
     decided already. Of plans whose steps differ by less than `simplify`, a share, the one with the fewest changes of
     slicing is returned. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this
-    network's step on one device: 64 samples, seconds. After `time_limit` (seconds or "5min") you get the best plan so
+    network's step on one device: 64 samples, seconds. `cost` is "calibrated" where the cluster's layers were measured,
+    else "analytic", or "optcnn". After `time_limit` (seconds or "5min") you get the best plan so
     far and its proven gap.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
@@ -105,10 +107,11 @@ def plan(
     }
     asked = [name for name, value in given.items() if value != SEARCHED.get(name)]
     refuse(f'`strategy="{strategy}"`', [f"`{name}`" for name in unused(strategy, asked)])
+    machine = machine_of(cluster, devices, software)
     request = Request(
         strategy=strategy,
         training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
-        cost=cost,
+        cost=cost or usual_model(machine).name,
         space=_space(space, dims_per_layer, dims_per_tier),
         objective=objective,
         memory_limit_bytes=bytes_of(memory_limit),
@@ -120,7 +123,6 @@ def plan(
         search=search,
         segments=segments,
     )
-    machine = machine_of(cluster, devices, software)
     graph = _sized(model, machine, batch, input, sample, trust)
     return requested(graph, paced(machine, graph, request.training, measured), request, progress)
 
