@@ -37,6 +37,7 @@ if _TYPE_CHECKING:
     from slicewise.plans.plan import Plan
     from slicewise.plans.request import Request
     from slicewise.running.calibrating import calibrate
+    from slicewise.running.validating import validate
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
@@ -71,6 +72,7 @@ _HOMES = {
     "predict": "slicewise.planning.predicting",
     "provision": "slicewise.strategies.provisioning",
     "save_checkpoint": "slicewise.checkpoints.save",
+    "validate": "slicewise.running.validating",
     "what_if": "slicewise.explaining.what_if",
 }
 
@@ -112,6 +114,7 @@ __all__ = [
     "predict",
     "provision",
     "save_checkpoint",
+    "validate",
     "what_if",
 ]
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.cli.options import add_json, duration, positive, print_json, progress
 from slicewise.extras import require_torch
 from slicewise.fitting import BASE
 
@@ -28,6 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "An older file is kept beside it: local.1.toml, local.2.toml, ...",
     )
     parser.add_argument("--figure", type=Path, help="draw the fitted lines and the timed layers here, as .svg or .png")
+    layers = parser.add_argument_group("layers of a plan, for --cost measured")
+    layers.add_argument(
+        "--layers", type=Path, metavar="PLAN.json", help="time every layer as the plan slices it, if it was not yet"
+    )
+    layers.add_argument(
+        "--profile-budget", type=duration, metavar="TIME", help="stop after TIME; what is timed is kept"
+    )
     group = parser.add_argument_group("from measured runs")
     group.add_argument(
         "--from",
@@ -50,6 +57,8 @@ def main(options: argparse.Namespace) -> int:
         return _from_runs(options)
     if options.cluster is not None:
         raise RequestError("--cluster belongs to calibrate --from RUNS.csv; this machine needs none")
+    if options.layers is not None:
+        return _time_layers(options)
     return _measure(options)
 
 
@@ -160,3 +169,44 @@ def _keep(found: "Calibration", options: argparse.Namespace) -> None:
 
 def _places(path: Path, kept: Path | None) -> dict[str, str | None]:
     return {"output": str(path), "kept": str(kept) if kept else None}
+
+
+def _time_layers(options: argparse.Namespace) -> int:
+    """Times are kept beside local.toml, and written as they come: who interrupts loses little."""
+    from slicewise.cluster.cluster import local_path
+    from slicewise.cluster.times import keep_times, times_path
+    from slicewise.errors import RequestError
+    from slicewise.planning.timing import timed_on, timing_model, untimed
+    from slicewise.plans.plan import Plan
+    from slicewise.running.launch import inside_a_rank, launch
+
+    plan = Plan.load(options.layers)
+    cluster = plan.hardware()
+    if cluster.measured_on is None:
+        raise RequestError(f"{options.layers} is for {plan.cluster}, which was not calibrated here; plan for local")
+    missing, folder, kept_for = untimed(plan), local_path().parent, timed_on(cluster)
+    if not inside_a_rank():
+        require_torch()
+        progress(f"timing {len(missing)} layers of {plan.model} on {plan.devices} ranks")
+        return launch(options.given, plan.devices)
+
+    from slicewise.running.layer_timing import Timer
+    from slicewise.running.ranks import rank
+    from slicewise.runtime.devices import leave, start_rank
+
+    device = start_rank()
+    timer = Timer(model=timing_model(plan), device=device)
+    work = [(key, name, plan.slicings[name]) for key, name in missing.items()]
+    found = {}
+    for number, (key, timed) in enumerate(timer.times(work, options.profile_budget or float("inf")), 1):
+        found[key] = timed
+        if rank() == 0 and number % 20 == 0:
+            keep_times(folder, kept_for, found)
+    if rank() == 0:
+        path = keep_times(folder, kept_for, found) if found else times_path(folder, kept_for)
+        told = {"model": plan.model, "timed": len(found), "left": len(missing) - len(found), "output": str(path)}
+        if options.json:
+            print_json({"schema_version": 1, **told, "times": {key: asdict(timed) for key, timed in found.items()}})
+        else:
+            progress(f"timed {len(found)} of {len(missing)} layers; kept in {path}")
+    return leave(0)

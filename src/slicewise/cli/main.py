@@ -11,7 +11,20 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.cli import calibrate, capture, cluster, diagnose, explain, oracle, plan, provision, report, run, studio
+from slicewise.cli import (
+    calibrate,
+    capture,
+    cluster,
+    diagnose,
+    explain,
+    oracle,
+    plan,
+    provision,
+    report,
+    run,
+    studio,
+    validate,
+)
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
 from slicewise.runtime.orphans import end_with_launcher
@@ -27,6 +40,7 @@ COMMANDS = {
     "provision": provision,
     "report": report,
     "calibrate": calibrate,
+    "validate": validate,
     "capture": capture,
     "cluster": cluster,
     "studio": studio,

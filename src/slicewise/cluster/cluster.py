@@ -16,6 +16,7 @@ from slicewise.cluster.device import Device as Device  # a cluster is described 
 from slicewise.cluster.device import completed, read_device
 from slicewise.cluster.freshness import MeasuredOn, check_fresh
 from slicewise.cluster.mesh import Mesh
+from slicewise.cluster.times import Times, read_time
 from slicewise.cluster.tuning import NEUTRAL, Tuning, read_tuning
 from slicewise.errors import ClusterError, RequestError, UnknownName
 from slicewise.formats.checking import check_version, checked
@@ -78,6 +79,7 @@ class Cluster:
     software_assumed: bool = False  # nobody said which
     measured: Measured | None = None  # what one device was seen to do with one network
     measured_on: MeasuredOn | None = None  # of a calibrated machine
+    times: Times = field(default_factory=dict)  # of single layers, for the cost model `measured`
 
     def __post_init__(self) -> None:
         names = [tier.name for tier in self.tiers]
@@ -221,6 +223,7 @@ def cluster_of(document: Any, origin: str) -> Cluster:
             software_assumed=fields.software is UNSET or fields.software_assumed,
             measured=None if fields.measured is UNSET else Measured(**to_builtins(fields.measured)),
             measured_on=None if fields.measured_on is UNSET else MeasuredOn(**to_builtins(fields.measured_on)),
+            times={key: read_time(time) for key, time in fields.times.items()},
         )
     except ClusterError as error:
         raise ClusterError(f"{origin}: {error}") from error

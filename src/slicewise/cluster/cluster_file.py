@@ -120,6 +120,14 @@ class MeasuredOnFields(Table):
     ranks: Count
 
 
+class TimeFields(Table):
+    """A layer's part, timed."""
+
+    forward_s: NonNegative
+    backward_s: NonNegative
+    update_s: NonNegative | None = None
+
+
 class ClusterFields(Table):
     name: Name
     device: Name | DeviceFields
@@ -133,4 +141,5 @@ class ClusterFields(Table):
     software_assumed: bool = False
     measured: MeasuredFields | UnsetType = UNSET
     measured_on: MeasuredOnFields | UnsetType = UNSET
+    times: dict[Name, TimeFields] = field(default_factory=dict)
     schema_version: int = 1

@@ -13,7 +13,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from slicewise.cluster.lines import MULTIPLIED, UPDATE, Line
-from slicewise.cost.compute import AnalyticCompute, Compute, Share
+from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
 from slicewise.dtype import PLAIN
@@ -27,7 +27,7 @@ _SMOOTH = ("gelu", "silu", "mish", "sigmoid", "tanh", "softmax", "softplus", "el
 
 @final
 @dataclass(frozen=True, slots=True)
-class CalibratedCompute(Compute):
+class CalibratedCompute(PassCompute):
     def own_s(self, layer: Layer, part: Share, direction: str) -> Floats:
         kind = line_kind(layer)
         line = self._line(kind, direction)
@@ -43,8 +43,7 @@ class CalibratedCompute(Compute):
         line = self._line(UPDATE, self.training.optimizer)
         if line is None:
             return AnalyticCompute(self.cluster, self.training).optimizer_s(items, weights)
-        seconds: Floats = line.call_s * weights + line.s_per_weight * items
-        return seconds
+        return np.asarray(line.call_s * weights + line.s_per_weight * items, dtype=float)
 
     def _line(self, kind: str, direction: str) -> Line | None:
         lines = self.cluster.device.layers

@@ -35,6 +35,7 @@ class Share:
     tiled_rows: Ints  # with space in Winograd's tiles, the last ones whole
     again: Ints  # reduction that backward computes a second time: attention's scores
     sharing: Ints  # devices that share the statistics of a norm
+    borders: Ints  # parts that windows reach out of
 
     @property
     def flops(self) -> Ints:
@@ -101,6 +102,7 @@ def shares(layer: Layer, choices: Choices) -> Share:
         tiled_rows=tiled_rows,
         again=again,
         sharing=np.prod([one, *(degrees[dim] for dim in layer.statistics)], axis=0),
+        borders=np.prod([one, *(degrees[dim] for dim in layer.windows)], axis=0),
     )
 
 
@@ -112,35 +114,29 @@ def _factors(layer: Layer) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Compute(ABC):
-    """Layers take what a subclass says, times the pace that was measured and the slowdown of shared cores."""
+    """What a device takes for its part of a layer, per choice."""
 
     cluster: Cluster
     training: Training = PLAIN
 
-    def forward_s(self, layer: Layer, part: Share) -> Floats:
-        return self._pass_s(layer, part, "forward")
+    @abstractmethod
+    def forward_s(self, layer: Layer, part: Share) -> Floats: ...
 
+    @abstractmethod
     def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
         """`passes`: a product's gradients that are wanted, one pass each. Recomputed layers run forward once more."""
-        seconds = np.zeros(part.output.shape)
-        for direction in passes:
-            seconds = seconds + self._pass_s(layer, part, direction)
-        return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
 
+    @abstractmethod
     def update_s(self, layer: Layer, part: Share) -> Floats:
         """Of the weights that are first read here."""
-        updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
-        if not updated:
-            return np.zeros(part.output.shape)
-        return self.optimizer_s(np.sum(updated, axis=0), len(updated)) * self.cluster.slowdown
 
     def recomputes(self, layer: Layer) -> bool:
         return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
 
-    def _pass_s(self, layer: Layer, part: Share, direction: str) -> Floats:
-        if layer.kind.has(Trait.FREE):
-            return np.zeros(part.output.shape)
-        return self.own_s(layer, part, direction) * self.cluster.pace * self.cluster.slowdown
+
+@dataclass(frozen=True, slots=True)
+class PassCompute(Compute):
+    """Pass by pass, times the pace that was measured and the slowdown of shared cores."""
 
     @abstractmethod
     def own_s(self, layer: Layer, part: Share, direction: str) -> Floats:
@@ -150,10 +146,30 @@ class Compute(ABC):
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         """The optimizer's step over so many items of so many weights."""
 
+    def forward_s(self, layer: Layer, part: Share) -> Floats:
+        return self._pass_s(layer, part, "forward")
+
+    def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
+        seconds = np.zeros(part.output.shape)
+        for direction in passes:
+            seconds = seconds + self._pass_s(layer, part, direction)
+        return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
+
+    def update_s(self, layer: Layer, part: Share) -> Floats:
+        updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
+        if not updated:
+            return np.zeros(part.output.shape)
+        return self.optimizer_s(np.sum(updated, axis=0), len(updated)) * self.cluster.slowdown
+
+    def _pass_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        if layer.kind.has(Trait.FREE):
+            return np.zeros(part.output.shape)
+        return self.own_s(layer, part, direction) * self.cluster.pace * self.cluster.slowdown
+
 
 @final
 @dataclass(frozen=True, slots=True)
-class AnalyticCompute(Compute):
+class AnalyticCompute(PassCompute):
     """Without fitted kernels:
 
     time = max(FLOPs / (peak * efficiency * saturation), bytes / memory bandwidth) + kernel overhead,

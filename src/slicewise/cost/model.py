@@ -1,7 +1,8 @@
 """What every cost model answers: seconds of layers and edges for many slicings at once, and a plan's costs.
 
 `layer_seconds` and `edge_seconds` are what the search needs; a plan's costs are the same for one slicing each, with
-the bytes counted exactly. The models: `analytic.py`, `calibrated.py`, `optcnn.py`.
+the bytes counted exactly. The models: `analytic.py`, `calibrated.py`, `measured.py`,
+`optcnn.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -211,6 +212,7 @@ class CostModel(ABC):
     def _likeness(self, layer: Layer) -> object:
         return (
             layer.kind,
+            layer.options.get("op"),
             layer.input_shapes,
             layer.input_dims,
             layer.shape,

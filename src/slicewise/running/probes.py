@@ -154,11 +154,15 @@ def timed_points(probe: Probe, repeats: int) -> list[Point]:
     several = inputs[0] if len(inputs) > 1 and not probe.splits else None
     with torch.no_grad():
         output = probe.run(inputs, weights).numel()
-    forward_s, backward_s = passes_s(lambda: probe.run(inputs, weights), [*inputs, *weights], repeats, summed=several)
+    forward_s, backward_s = passes_s(
+        lambda x: probe.run(x, weights), [*inputs, *weights], repeats, prepare=lambda: inputs, summed=several
+    )
     seconds = {"forward": forward_s, "backward_input": backward_s}
     if probe.splits:
         plain = [inputs[0].detach(), *inputs[1:]]
-        seconds["backward_weight"] = passes_s(lambda: probe.run(plain, weights), [*inputs, *weights], repeats)[1]
+        seconds["backward_weight"] = passes_s(
+            lambda x: probe.run(x, weights), [*inputs, *weights], repeats, prepare=lambda: plain
+        )[1]
         # rarely, noise makes the rest nothing: a gradient costs a tenth of both at the least
         seconds["backward_input"] = max(backward_s - seconds["backward_weight"], backward_s / 10)
     items = float(sum(map(prod, probe.inputs)) + output)
@@ -174,16 +178,17 @@ def update_points(device: torch.device, repeats: int) -> Iterator[Point]:
     mesh = Groups(Mesh.of({"local": dist.get_world_size()}), dist.get_rank()).device_mesh(device.type)
     for name, make in OPTIMIZERS.items():
         for count, items in ((32, 64), (4, 2**18), (2, 2**20)):
-            held = [nn.Parameter(_held(torch.randn(items), mesh)) for _ in range(count)]
-            for weight in held:
-                weight.grad = _held(torch.randn(items), mesh)
-            optimizer = make([{"params": held}])
+            weights = [nn.Parameter(held(torch.randn(items), mesh)) for _ in range(count)]
+            for weight in weights:
+                weight.grad = held(torch.randn(items), mesh)
+            optimizer = make([{"params": weights}])
             took_s = timed_s(optimizer.step, repeats)
             yield Point(kind=UPDATE, direction=name, seconds=took_s, weights=count * items, calls=count)
 
 
-def _held(local: Tensor, mesh: DeviceMesh) -> DTensor:
-    return DTensor.from_local(local, mesh, [Replicate()], run_check=False)
+def held(local: Tensor, mesh: DeviceMesh) -> DTensor:
+    """As a sliced network holds a weight."""
+    return DTensor.from_local(local, mesh, [Replicate()] * mesh.ndim, run_check=False)
 
 
 def all_points(device: torch.device, repeats: int, scales: Sequence[int]) -> list[Point]:

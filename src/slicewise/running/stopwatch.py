@@ -23,9 +23,14 @@ T = TypeVar("T")
 
 
 def passes_s(
-    run: Callable[[], Tensor], leaves: Sequence[Tensor], repeats: int, *, summed: Tensor | None = None
+    run: Callable[[T], Tensor],
+    leaves: Sequence[Tensor],
+    repeats: int,
+    *,
+    prepare: Callable[[], T],
+    summed: Tensor | None = None,
 ) -> tuple[float, float]:
-    """Forward, and backward into `leaves`; 0 where none wants a gradient.
+    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient.
 
     Gradients of `summed` are added to one that is there, as those of a tensor with several readers are.
     """
@@ -33,7 +38,7 @@ def passes_s(
     for _ in range(repeats + 1):
         for leaf in leaves:
             leaf.grad = torch.zeros_like(leaf) if leaf is summed else None
-        seconds, y = _alone_s(run)
+        seconds, y = _alone_s(partial(run, prepare()))
         forward_s.append(seconds)
         if y.requires_grad:
             backward_s.append(_alone_s(partial(y.backward, torch.ones_like(y)))[0])

@@ -289,4 +289,5 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         tiled_rows=of(left.tiled_rows, right.tiled_rows),
         again=of(left.again, right.again),
         sharing=of(left.sharing, right.sharing),
+        borders=of(left.borders, right.borders),
     )
