@@ -15,7 +15,7 @@ from slicewise.cluster.cluster_file import LineFields
 
 # kinds whose time is measured: matrix products, then what moves memory
 MULTIPLIED = ("linear", "product", "pointwise", "window", "strided", "volume", "grouped", "depthwise")
-MOVED = ("norm", "shared_norm", "maxpool", "pool", "elementwise", "smooth", "sum", "copy")
+MOVED = ("norm", "shared_norm", "maxpool", "pool", "global_pool", "elementwise", "smooth", "sum", "copy")
 UPDATE = "update"  # its lines are the optimizers'; a call for every weight
 BACKWARD = ("backward_input", "backward_weight")
 

@@ -74,7 +74,9 @@ def line_kind(layer: Layer) -> str:
     if layer.kind is Kind.NORM:
         return "norm"
     if layer.kind is Kind.POOL:
-        return "maxpool" if "max" in name else "pool"
+        return "global_pool" if "adaptive" in name else "maxpool" if "max" in name else "pool"
+    if layer.kind is Kind.REDUCE:
+        return "global_pool"
     if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1:
         return "smooth" if any(word in name for word in _SMOOTH) else "elementwise"
     return "sum" if layer.kind is Kind.ELEMENTWISE else "copy"

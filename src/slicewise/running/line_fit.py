@@ -1,8 +1,13 @@
 """Straight lines through what was timed, none of whose terms is negative.
 
-minimise  sum over points of ((line - seconds) / seconds)^2        every size weighs alike
+minimise  sum over points of (line - seconds)^2 / (line * seconds)
 
-With so few terms the optimum is found by trying every set of them: least squares on a set, if no factor is negative.
+Every size weighs alike, and twice too much as much as half of it. In rounds of least squares, whose weights
+
+    w = (before + seconds) / (before^2 * seconds)
+
+make the slopes of both sums equal at the line of the round before. With so few terms, a round's optimum is found by
+trying every set of them: the best one without a negative factor.
 """
 
 from collections.abc import Sequence
@@ -10,8 +15,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.cluster.lines import TERMS, Line
+
+_ROUNDS = 15
+_SHORTEST_S = 1e-9
+_FARTHEST = 20.0  # times too little: no point weighs more than one so far off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +43,27 @@ class Point:
 
 def fitted_line(points: Sequence[Point]) -> Line:
     rows = np.array([point.row for point in points])
-    seconds = np.array([max(point.seconds, 1e-9) for point in points])
-    design, wanted = rows / seconds[:, None], np.ones(len(points))
-    best, least = np.zeros(len(TERMS)), float(len(points))
-    for count in range(1, min(len(TERMS), len(points)) + 1):
-        for chosen in combinations(range(len(TERMS)), count):
+    seconds = np.array([max(point.seconds, _SHORTEST_S) for point in points])
+    found, before = np.zeros(len(TERMS)), seconds
+    for _ in range(_ROUNDS):
+        scale = before * np.sqrt(seconds / (before + seconds))
+        found = _least_squares(rows / scale[:, None], seconds / scale)
+        before = np.maximum(rows @ found, seconds / _FARTHEST)
+    return Line(**dict(zip(TERMS, map(float, found), strict=True)))
+
+
+def _least_squares(design: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Without a negative factor."""
+    best, least = np.zeros(design.shape[1]), float((wanted**2).sum())
+    for count in range(1, min(design.shape) + 1):
+        for chosen in combinations(range(design.shape[1]), count):
             columns = list(chosen)
             found = np.linalg.lstsq(design[:, columns], wanted, rcond=None)[0]
             error = float(((design[:, columns] @ found - wanted) ** 2).sum())
             if (found >= 0).all() and error < least * (1 - 1e-9):
-                best, least = np.zeros(len(TERMS)), error
+                best, least = np.zeros(design.shape[1]), error
                 best[columns] = found
-    return Line(**dict(zip(TERMS, map(float, best), strict=True)))
+    return best
 
 
 def on_line_s(line: Line, point: Point) -> float:

@@ -56,6 +56,7 @@ _DEPTHWISE = ((4, 64, 28), (4, 192, 14), (2, 32, 56), (1, 32, 7))
 _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
 _LINEAR = ((32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64))
 _PRODUCT = ((24, 64, 64, 64), (12, 196, 64, 196), (4, 16, 16, 16))
+_COLOURS = 3
 _IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7))
 _POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14))
 
@@ -111,7 +112,9 @@ def _moved(scale: int) -> Iterator[Probe]:
         yield Probe(kind="maxpool", run=lambda x, w: F.max_pool2d(x[0], 3, 2, 1), inputs=(shape,), flops=9 * items / 4)
         yield Probe(kind="maxpool", run=lambda x, w: F.max_pool2d(x[0], 2, 2), inputs=(shape,), flops=items)
         yield Probe(kind="pool", run=lambda x, w: F.avg_pool2d(x[0], 3, 1, 1), inputs=(shape,), flops=9 * items)
-        yield Probe(kind="pool", run=lambda x, w: F.adaptive_avg_pool2d(x[0], 1), inputs=(shape,), flops=items)
+        yield Probe(kind="pool", run=lambda x, w: F.avg_pool2d(x[0], 2, 2), inputs=(shape,), flops=items)
+        whole = shape[0] * shape[1]  # a window for each sample and channel, whose size no layer tells
+        yield Probe(kind="global_pool", run=lambda x, w: F.adaptive_avg_pool2d(x[0], 1), inputs=(shape,), flops=whole)
 
 
 _POINTS: tuple[tuple[str, Callable[[list[Tensor], list[Tensor]], Tensor], int], ...] = (
@@ -167,6 +170,8 @@ def timed_points(probe: Probe, repeats: int) -> list[Point]:
         seconds["backward_input"] = max(backward_s - seconds["backward_weight"], backward_s / 10)
     items = float(sum(map(prod, probe.inputs)) + output)
     held = float(sum(map(prod, probe.weights)))
+    if probe.splits and probe.inputs[0][1] <= _COLOURS:
+        del seconds["backward_input"]  # no network wants the gradient of its samples
     return [
         Point(kind=probe.kind, direction=name, seconds=took_s, flops=probe.flops, items=items, weights=held)
         for name, took_s in seconds.items()

@@ -34,13 +34,19 @@ def test_no_term_is_negative_and_no_line_of_random_factors_is_nearer() -> None:
     assert min(factors) >= 0
 
     def error(line: Line) -> float:
-        return sum((on_line_s(line, point) / point.seconds - 1) ** 2 for point in points)
+        ratios = [on_line_s(line, point) / point.seconds for point in points]
+        return sum((ratio - 1) ** 2 / ratio if ratio else 1e9 for ratio in ratios)
 
     random = np.random.default_rng(0)
     for scale in random.uniform(0.0, 2.0, (500, 4)):
         terms = scale * (2e-5, 3e-11, 4e-10, 1e-10)
         other = Line(call_s=terms[0], s_per_flop=terms[1], s_per_item=terms[2], s_per_weight=terms[3])
-        assert error(found) <= error(other) + 1e-12
+        assert error(found) <= 1.02 * error(other) + 1e-12
+
+
+def test_twice_too_long_and_half_too_short_pull_alike() -> None:
+    one = [Point(kind="pool", direction="forward", seconds=factor * 1e-3, flops=1e6) for factor in (0.5, 2.0)]
+    assert on_line_s(fitted_line(one), one[0]) == pytest.approx(1e-3, rel=0.02)
 
 
 def test_every_kind_and_direction_has_its_own_line() -> None:
