@@ -51,7 +51,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 }
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
-HEAVY = ("cosmoflow", "densenet121", "inception_v3", "resnet101", "resnet152", "vit_l_16")
+HEAVY = ("cosmoflow", "densenet121", "inception_v3", "resnet50", "resnet101", "resnet152", "unet3d", "vit_l_16")
 
 
 def test_the_whole_zoo_is_trained() -> None:
