@@ -2,7 +2,8 @@
 
 seconds = call_s + s_per_flop * FLOPs + s_per_item * items + s_per_weight * weights        a line per kind and direction
 
-A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. Kinds that were not
+A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. So is a linear layer
+with a part of its weight above 32 MiB: memory for such a gradient is found anew in every step. Kinds that were not
 measured, and dtypes other than fp32, are priced as `analytic` prices them.
 """
 
@@ -12,7 +13,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from slicewise.cluster.lines import MULTIPLIED, UPDATE, Line
+from slicewise.cluster.lines import HEAVY_ITEMS, MULTIPLIED, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
@@ -22,7 +23,10 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Floats, Ints
 
 # element-wise functions that take many instructions, or draw random numbers
-_SMOOTH = ("gelu", "silu", "mish", "sigmoid", "tanh", "softmax", "softplus", "elu", "hardswish", "exp", "dropout")
+_SMOOTH = (
+    "gelu", "silu", "mish", "sigmoid", "tanh", "softmax", "log_softmax", "softplus", "elu", "selu", "hardswish", "exp",
+    "log", "pow", "dropout", "feature_dropout", "drop_path",
+)  # fmt: skip
 
 
 @final
@@ -34,10 +38,12 @@ class CalibratedCompute(PassCompute):
         if line is None:
             return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
         alone = _seconds(line, layer, part, direction)
-        shared = self._line("shared_norm", direction) if kind == "norm" else None
-        if shared is None:
-            return alone
-        return np.where(part.sharing > 1, _seconds(shared, layer, part, direction), alone)
+        name, where = {
+            "norm": ("shared_norm", part.sharing > 1),
+            "linear": ("heavy_linear", part.weight_items >= HEAVY_ITEMS),
+        }.get(kind, ("", None))
+        other = self._line(name, direction)
+        return alone if other is None else np.where(where, _seconds(other, layer, part, direction), alone)
 
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         line = self._line(UPDATE, self.training.optimizer)
@@ -70,7 +76,7 @@ def line_kind(layer: Layer) -> str:
         found = family(layer, narrow=True)  # whether a window is multiplied as it stands is the library's choice
         assert found in MULTIPLIED
         return found
-    name = str(layer.options.get("op", "")).removeprefix("aten.")
+    name = str(layer.options.get("op", "")).removeprefix("aten.").partition(".")[0]
     if layer.kind is Kind.NORM:
         return "norm"
     if layer.kind is Kind.POOL:
@@ -78,7 +84,7 @@ def line_kind(layer: Layer) -> str:
     if layer.kind is Kind.REDUCE:
         return "global_pool"
     if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1:
-        return "smooth" if any(word in name for word in _SMOOTH) else "elementwise"
+        return "smooth" if name in _SMOOTH else "elementwise"
     return "sum" if layer.kind is Kind.ELEMENTWISE else "copy"
 
 
