@@ -14,9 +14,8 @@ from msgspec import to_builtins
 from slicewise.cluster.cluster_file import LineFields
 
 # kinds whose time is measured: matrix products, then what moves memory
-MULTIPLIED = ("linear", "heavy_linear", "product", "pointwise", "window", "strided", "volume", "grouped", "depthwise")
+MULTIPLIED = ("linear", "product", "pointwise", "window", "strided", "volume", "grouped", "depthwise")
 MOVED = ("norm", "shared_norm", "maxpool", "pool", "global_pool", "elementwise", "smooth", "sum", "copy")
-HEAVY_ITEMS = 2**23  # a linear layer's weight of 32 MiB: CPU allocators hand such a gradient back after every step
 UPDATE = "update"  # its lines are the optimizers'; a call for every weight
 BACKWARD = ("backward_input", "backward_weight")
 

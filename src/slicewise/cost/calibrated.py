@@ -2,8 +2,7 @@
 
 seconds = call_s + s_per_flop * FLOPs + s_per_item * items + s_per_weight * weights        a line per kind and direction
 
-A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. So is a linear layer
-with a part of its weight above 32 MiB: memory for such a gradient is found anew in every step. Kinds that were not
+A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. Kinds that were not
 measured, and dtypes other than fp32, are priced as `analytic` prices them.
 """
 
@@ -13,7 +12,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from slicewise.cluster.lines import HEAVY_ITEMS, MULTIPLIED, UPDATE, Line
+from slicewise.cluster.lines import MULTIPLIED, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
@@ -38,12 +37,10 @@ class CalibratedCompute(PassCompute):
         if line is None:
             return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
         alone = _seconds(line, layer, part, direction)
-        name, where = {
-            "norm": ("shared_norm", part.sharing > 1),
-            "linear": ("heavy_linear", part.weight_items >= HEAVY_ITEMS),
-        }.get(kind, ("", None))
-        other = self._line(name, direction)
-        return alone if other is None else np.where(where, _seconds(other, layer, part, direction), alone)
+        shared = self._line("shared_norm", direction) if kind == "norm" else None
+        if shared is None:
+            return alone
+        return np.where(part.sharing > 1, _seconds(shared, layer, part, direction), alone)
 
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         line = self._line(UPDATE, self.training.optimizer)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 
-from slicewise.cluster.lines import HEAVY_ITEMS, UPDATE
+from slicewise.cluster.lines import UPDATE
 from slicewise.cluster.mesh import Mesh
 from slicewise.running.contenders import OPTIMIZERS
 from slicewise.running.line_fit import Point
@@ -54,15 +54,7 @@ _STRIDED = (
 _VOLUME = ((1, 16, 16, 24, 3), (1, 32, 32, 12, 3), (1, 64, 64, 6, 3), (1, 4, 16, 32, 3), (1, 32, 8, 12, 1))
 _DEPTHWISE = ((4, 64, 28), (4, 192, 14), (2, 32, 56), (1, 32, 7))
 _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
-_LINEAR = (
-    (32, 1024, 1024),
-    (8, 4096, 1024),
-    (128, 512, 512),
-    (16, 2048, 1000),
-    (2, 64, 64),
-    (4, 9216, 1024),
-    (16, 9216, 1024),
-)
+_LINEAR = ((32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64))
 _PRODUCT = ((24, 64, 64, 64), (12, 196, 64, 196), (4, 16, 16, 16))
 _COLOURS = 3
 _IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7))
@@ -85,7 +77,7 @@ def probes(scale: int = 1) -> Iterator[Probe]:
         yield _convolution("grouped", (scale * batch, channels, side, side), channels, 3, groups=groups)
     for rows, inputs, outputs in _LINEAR:
         yield Probe(
-            kind="heavy_linear" if inputs * outputs >= HEAVY_ITEMS else "linear",
+            kind="linear",
             run=lambda x, w: F.linear(x[0], w[0], w[1]),
             inputs=((scale * rows, inputs),),
             weights=((outputs, inputs), (outputs,)),

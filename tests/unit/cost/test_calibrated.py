@@ -65,20 +65,6 @@ def test_functions_of_many_instructions_are_known_by_name(op: str, kind: str) ->
     assert line_kind(replace(net.graph[name], options={"op": op})) == kind
 
 
-def test_a_large_weight_is_a_kind_of_its_own_until_it_is_cut() -> None:
-    net = Net()
-    name = net.linear(net.flatten(net.input(4, 4, 32, 32)), 4096)  # 2^24 weights
-    net.output(net.relu(name))
-    lines = {"linear": {"forward": Line(s_per_weight=1e-9)}, "heavy_linear": {"forward": Line(s_per_weight=1e-8)}}
-    four = replace(machine(4), device=replace(DEVICE, layers=lines))
-    layer = net.graph[name]
-    weights = sum(weight.size for weight in layer.weights)
-    choices = Choices.of([(None, None), (Dim.F, Dim.F)], four.mesh)
-    whole_s, cut_s = CalibratedModel(net.graph, four).layer_seconds(layer, choices).forward_s
-    assert whole_s == pytest.approx(1e-8 * weights)
-    assert cut_s == pytest.approx(1e-9 * weights / 4)
-
-
 def test_what_was_not_measured_is_priced_as_analytic_prices_it() -> None:
     net = Net()
     name = net.relu(net.conv(net.input(4, 3, 8, 8), 4))
