@@ -72,7 +72,7 @@ def _signature(layer: Layer) -> str:
     told = [
         layer.kind.value,
         layer.options.get("op"),
-        _numbers(layer.options.get("arguments", {})),
+        {name: _numbers(value) for name, value in layer.options.get("arguments", {}).items()},
         bool(layer.options.get("in_place")),
         [weight.trained for weight in layer.weights],
         sorted((dim.value, str(window)) for dim, window in layer.windows.items()),
@@ -83,11 +83,9 @@ def _signature(layer: Layer) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """Arguments without the names of tensors."""
+    """An argument; of a tensor, that it is one."""
     if isinstance(value, Mapping):
-        if value.keys() & {"input", "weight", "buffer", "batch"}:
-            return sorted(value.keys())[0]
-        return {name: _numbers(item) for name, item in value.items()}
+        return "tensor"
     return [_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 

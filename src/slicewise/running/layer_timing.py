@@ -86,8 +86,9 @@ class Timer:
         tensors = {buffer.name: torch.ones(buffer.shape) for buffer in layer.buffers} | weights
         if Dim.F in layer.dims:
             start, stop = box(layer.shape, placed.output, groups.mesh, groups.rank)[layer.dims.index(Dim.F)]
-            for name in _referred(layer.options.get("arguments", {})):
-                tensors.setdefault(name, torch.ones(stop - start))
+            for value in layer.options.get("arguments", {}).values():
+                if isinstance(value, Mapping) and "buffer" in value:
+                    tensors.setdefault(value["buffer"], torch.ones(stop - start))
         return tensors, [weight for weight in weights.values() if weight.requires_grad]
 
     def _update_s(self, leaves: Sequence[Tensor], groups: Groups) -> float:
@@ -107,16 +108,6 @@ class Timer:
 
 def _inputs(layer: Layer, slicing: Slicing) -> Iterator[tuple[tuple[int, ...], Layout]]:
     return zip(layer.input_shapes, layouts(layer, slicing).inputs, strict=True)
-
-
-def _referred(value: Any) -> Iterator[str]:
-    """Names of buffers among the arguments."""
-    if isinstance(value, Mapping):
-        if "buffer" in value:
-            yield value["buffer"]
-        elif not value.keys() & {"input", "weight", "batch"}:
-            for item in value.values():
-                yield from _referred(item)
 
 
 def _longest_s(elapsed_s: float, device: torch.device) -> float:

@@ -14,6 +14,7 @@ from slicewise.cost.measured import MeasuredModel
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.graph.dims import Dim
+from slicewise.graph.layer import Layer
 from slicewise.planning.asking import plan
 from tests.builders import machine, small_cnn
 
@@ -48,6 +49,19 @@ def test_times_of_one_training_are_not_those_of_another() -> None:
     model = timed(Dim.N)
     adam = MeasuredModel(GRAPH, model.cluster, Training(optimizer="adam"))
     assert adam.layer_cost(GRAPH[CONV], (Dim.N,)).forward_s < 1.0
+
+
+def test_an_operator_with_another_number_is_another_one() -> None:
+    model = timed(Dim.N)
+    pool = next(layer for layer in GRAPH if layer.kind == "pool")
+
+    def normed(weight: str, eps: float) -> Layer:
+        arguments = {"input": {"input": 0}, "weight": {"weight": weight}, "eps": eps}
+        return replace(pool, options={"op": "aten.norm", "arguments": arguments})
+
+    strict, loose, renamed = normed("w", 1e-5), normed("w", 1e-3), normed("v", 1e-5)
+    assert model.key(strict, (Dim.N,)) != model.key(loose, (Dim.N,))
+    assert model.key(strict, (Dim.N,)) == model.key(renamed, (Dim.N,))
 
 
 def test_recomputed_layers_run_forward_twice() -> None:
