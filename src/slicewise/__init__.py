@@ -38,6 +38,7 @@ if _TYPE_CHECKING:
     from slicewise.plans.request import Request
     from slicewise.running.calibrating import calibrate
     from slicewise.running.tracking import track
+    from slicewise.running.validating import validate
     from slicewise.runtime.parallel import parallelize
     from slicewise.runtime.pipeline import pipeline
     from slicewise.runtime.sampling import data_loader
@@ -73,6 +74,7 @@ _HOMES = {
     "provision": "slicewise.strategies.provisioning",
     "save_checkpoint": "slicewise.checkpoints.save",
     "track": "slicewise.running.tracking",
+    "validate": "slicewise.running.validating",
     "what_if": "slicewise.explaining.what_if",
 }
 
@@ -116,6 +118,7 @@ __all__ = [
     "provision",
     "save_checkpoint",
     "track",
+    "validate",
     "what_if",
 ]
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
+from slicewise.equality.numerics import check_numerics
 from slicewise.errors import PlanError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
@@ -19,7 +20,6 @@ from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.gradient_sync import GradientSync
 from slicewise.runtime.parallel import parallelize
 from slicewise.runtime.sliced_module import SlicedModule
-from slicewise.validate.numerics import check_numerics
 from tests.builders import machine
 from tests.distributed.world import World
 from tests.pricing import cost_of

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
+from slicewise.equality.numerics import check_numerics
 from slicewise.errors import InfeasibleError, PlanError, RequestError
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
@@ -28,7 +29,6 @@ from slicewise.plans.plan import Plan
 from slicewise.runtime.memory import peak_bytes
 from slicewise.runtime.pipeline import _SCHEDULES, Pipeline, pipeline
 from slicewise.simulate.schedules import simulate_schedule
-from slicewise.validate.numerics import check_numerics
 from tests.builders import machine, stage_cost
 from tests.campaigns import sample
 from tests.distributed.world import World

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
+from slicewise.equality.numerics import check_numerics
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
 from slicewise.partition.layout import Slicing
 from slicewise.planning import describe
 from slicewise.runtime.sliced_module import SlicedModule
-from slicewise.validate.numerics import check_numerics
 from tests.builders import machine
 from tests.distributed.world import World
 

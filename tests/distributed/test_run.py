@@ -13,13 +13,13 @@ import torch.distributed as dist
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cost.training import Training
 from slicewise.diagnosis.readers.files import read_files
+from slicewise.equality.sizes import needed_bytes
 from slicewise.errors import RequestError
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, pipeline_plan, plan
 from slicewise.plans.plan import Plan
 from slicewise.running.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
-from slicewise.validate.sizes import needed_bytes
 from tests.distributed.world import World
 from tests.machines import tier, write_cores
 
@@ -253,8 +253,8 @@ def assert_nested_or_following(events: list[dict[str, Any]]) -> None:
 
 
 def _check_in(fields: dict[str, Any], available_bytes: float) -> dict[str, Any]:
+    from slicewise.equality.numerics import check_numerics
     from slicewise.graph.sources import build_model
-    from slicewise.validate.numerics import check_numerics
 
     chosen = Plan.from_dict(fields, "test")
     model, _ = build_model(chosen.model, chosen.input_shape)

@@ -22,13 +22,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def calibrated(cache: Path) -> Path:
     """What `calibrate --quick` writes, once for all tests here."""
-    done = slicewise("calibrate", "--quick", cache=cache)
+    done = slicewise("calibrate", "--quick", "--figure", cache / "fit.svg", "--json", cache=cache)
     assert done.returncode == 0, done.stderr
+    assert document(done)["measured_on"]["ranks"] == 2
+    assert (cache / "fit.svg").read_text().startswith("<svg")
     return cache / "local.toml"
 
 
 def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     from slicewise.cluster.cluster import parse_cluster
+    from slicewise.cluster.lines import MOVED, MULTIPLIED, UPDATE
 
     cluster = parse_cluster(calibrated.read_text(), "local")
     assert cluster.origin == "fitted"
@@ -36,6 +39,9 @@ def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     assert 1e9 < cluster.device.peak_flops_per_s < 1e13
     assert 1e8 < cluster.device.memory_bytes_per_s < 1e12
     assert 0 <= cluster.overlap <= 1
+    assert cluster.device.layers is not None
+    assert set(cluster.device.layers) == {*MULTIPLIED, *MOVED, UPDATE}
+    assert 1e-13 < cluster.device.layers["window"]["forward"].s_per_flop < 1e-7
 
 
 def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Path, tmp_path: Path) -> None:
@@ -54,6 +60,22 @@ def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Pa
     assert len(ran["losses"]) == 4
     assert ran["ddp"]["speedup"]["pairs"] == 4
     assert ran["ddp"]["losses"][0] > 0
+
+
+def test_layers_are_timed_once_and_priced_by_their_times(calibrated: Path, tmp_path: Path) -> None:
+    from slicewise.planning.timing import untimed
+    from slicewise.plans.plan import Plan
+
+    plan = tmp_path / "plan.json"
+    asked = ("--strategy", "data", "--batch", 8, "--cost", "measured", "-o", plan, "--json")
+    first, again = (slicewise("plan", f"{MODELS}:classifier", *asked, cache=calibrated.parent) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert document(again)["predicted"] == document(first)["predicted"]
+    made = Plan.load(plan)
+    assert not untimed(made)
+    assert made.machine is not None
+    assert made.machine.times
+    assert all(0 < time.forward_s < 10 for time in made.machine.times.values())
 
 
 @pytest.mark.parametrize("batch", sample([8, 1], quick=[1]), ids=["samples", "whole batch"])

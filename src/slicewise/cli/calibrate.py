@@ -1,22 +1,24 @@
 """`slicewise calibrate`: measure this machine, or learn another one from runs that somebody measured on it."""
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slicewise.cli.options import add_json, positive, print_json, progress
+from slicewise.cli.options import add_json, duration, positive, print_json, progress
 from slicewise.extras import require_torch
 from slicewise.fitting import BASE
 
 if TYPE_CHECKING:
     from slicewise.fitting.fit import Fit
+    from slicewise.running.profiler import Calibration
 
 HELP = "measure this machine, so that --cluster local predicts it; with --from, learn another from measured runs"
 PLACE = "local.toml in SLICEWISE_CACHE, else in XDG_CACHE_HOME/slicewise, else in ~/.cache/slicewise"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="a few seconds instead of about a minute")
+    parser.add_argument("--quick", action="store_true", help="some ten seconds instead of about a minute")
     parser.add_argument("--nproc-per-node", type=positive, metavar="K", default=2, help="ranks to measure (default: 2)")
     parser.add_argument(
         "-o",
@@ -24,6 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help=f"where to write (default: {PLACE}; with --from: nowhere). "
         "An older file is kept beside it: local.1.toml, local.2.toml, ...",
+    )
+    parser.add_argument("--figure", type=Path, help="draw the fitted lines and the timed layers here, as .svg or .png")
+    layers = parser.add_argument_group("layers of a plan, for --cost measured")
+    layers.add_argument(
+        "--layers", type=Path, metavar="PLAN.json", help="time every layer as the plan slices it, if it was not yet"
+    )
+    layers.add_argument(
+        "--profile-budget", type=duration, metavar="TIME", help="stop after TIME; what is timed is kept"
     )
     group = parser.add_argument_group("from measured runs")
     group.add_argument(
@@ -41,10 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
 
+    if options.runs is not None and options.figure is not None:
+        raise RequestError("--figure draws what is measured here; leave it out with --from")
     if options.runs is not None:
         return _from_runs(options)
-    if options.cluster is not None or options.json:
-        raise RequestError("--cluster and --json belong to calibrate --from RUNS.csv; this machine needs neither")
+    if options.cluster is not None:
+        raise RequestError("--cluster belongs to calibrate --from RUNS.csv; this machine needs none")
+    if options.layers is not None:
+        return _time_layers(options)
     return _measure(options)
 
 
@@ -95,8 +109,6 @@ def _write(path: Path, text: str) -> Path | None:
 
 
 def _document(learned: "Fit", options: argparse.Namespace) -> dict[str, object]:
-    from dataclasses import asdict
-
     return {
         "base": options.cluster or BASE,
         "runs": len(learned.projected_s),
@@ -116,18 +128,85 @@ def _measure(options: argparse.Namespace) -> int:
         check_measurable(options.nproc_per_node)
         require_torch()
         _prepare(options.output or local_path())
+        if options.figure:
+            from slicewise.report.pictures import check_picture
+
+            _prepare(options.figure)
+            check_picture(options.figure)
         progress(f"measuring compute and links on {options.nproc_per_node} ranks")
         return launch(options.given, options.nproc_per_node)
 
-    from slicewise.cluster.writing import to_toml
     from slicewise.running.profiler import QUICK, THOROUGH, measure_cluster
     from slicewise.running.ranks import rank
     from slicewise.runtime.devices import leave, start_rank
 
-    cluster = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
+    found = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
     if rank() == 0:
+        _keep(found, options)
+    return leave(0)
+
+
+def _keep(found: "Calibration", options: argparse.Namespace) -> None:
+    from slicewise.cluster.cluster import local_path
+    from slicewise.cluster.writing import to_fields, to_toml
+
+    path = options.output or local_path()
+    kept = _write(path, to_toml(found.cluster))
+    if options.figure:
+        from slicewise.figures.fits import fit_figure
+        from slicewise.report.pictures import write_picture
+
+        write_picture(options.figure, fit_figure(found.drawn()))
+        progress(f"wrote {options.figure}")
+    if options.json:
+        points = [asdict(point) for point in found.points]
+        print_json({"schema_version": 1, **to_fields(found.cluster), "points": points, **_places(path, kept)})
+    else:
         from slicewise.report.clusters import show_cluster
 
-        show_cluster(cluster)
-        _write(options.output or local_path(), to_toml(cluster))
+        show_cluster(found.cluster)
+
+
+def _places(path: Path, kept: Path | None) -> dict[str, str | None]:
+    return {"output": str(path), "kept": str(kept) if kept else None}
+
+
+def _time_layers(options: argparse.Namespace) -> int:
+    """Times are kept beside local.toml, and written as they come: who interrupts loses little."""
+    from slicewise.cluster.cluster import local_path
+    from slicewise.cluster.times import keep_times, times_path
+    from slicewise.errors import RequestError
+    from slicewise.planning.timing import timed_on, timing_model, untimed
+    from slicewise.plans.plan import Plan
+    from slicewise.running.launch import inside_a_rank, launch
+
+    plan = Plan.load(options.layers)
+    cluster = plan.hardware()
+    if cluster.measured_on is None:
+        raise RequestError(f"{options.layers} is for {plan.cluster}, which was not calibrated here; plan for local")
+    missing, folder, kept_for = untimed(plan), local_path().parent, timed_on(cluster)
+    if not inside_a_rank():
+        require_torch()
+        progress(f"timing {len(missing)} layers of {plan.model} on {plan.devices} ranks")
+        return launch(options.given, plan.devices)
+
+    from slicewise.running.layer_timing import Timer
+    from slicewise.running.ranks import rank
+    from slicewise.runtime.devices import leave, start_rank
+
+    device = start_rank()
+    timer = Timer(model=timing_model(plan), device=device)
+    work = [(key, name, plan.slicings[name]) for key, name in missing.items()]
+    found = {}
+    for number, (key, timed) in enumerate(timer.times(work, options.profile_budget or float("inf")), 1):
+        found[key] = timed
+        if rank() == 0 and number % 20 == 0:
+            keep_times(folder, kept_for, found)
+    if rank() == 0:
+        path = keep_times(folder, kept_for, found) if found else times_path(folder, kept_for)
+        told = {"model": plan.model, "timed": len(found), "left": len(missing) - len(found), "output": str(path)}
+        if options.json:
+            print_json({"schema_version": 1, **told, "times": {key: asdict(timed) for key, timed in found.items()}})
+        else:
+            progress(f"timed {len(found)} of {len(missing)} layers; kept in {path}")
     return leave(0)

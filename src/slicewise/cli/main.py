@@ -24,6 +24,7 @@ from slicewise.cli import (
     report,
     run,
     studio,
+    validate,
 )
 from slicewise.cli.spelling import as_typed
 from slicewise.errors import SlicewiseError
@@ -40,6 +41,7 @@ COMMANDS = {
     "provision": provision,
     "report": report,
     "calibrate": calibrate,
+    "validate": validate,
     "capture": capture,
     "cluster": cluster,
     "studio": studio,

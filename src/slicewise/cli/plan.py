@@ -48,7 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_training(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--cost", help="analytic (default), or optcnn: that paper's assumptions")
+    group.add_argument(
+        "--cost",
+        help="calibrated (default where `slicewise calibrate` measured), analytic (elsewhere), "
+        "measured: layers timed here, or optcnn: that paper's assumptions",
+    )
+    group.add_argument(
+        "--profile-budget", type=duration, metavar="TIME", help="with --cost measured: time layers no longer than TIME"
+    )
+    group.add_argument(
+        "--layer-times",
+        type=Path,
+        metavar="FILE.csv",
+        help="with --cost measured: your own times; columns layer, slicing or shape, forward_s, backward_s, update_s",
+    )
     group.add_argument("--space", help="full (default), or optcnn: that paper's configurations")
     group.add_argument(
         "--dims-per-layer", type=positive, metavar="K", help="different dims in one slicing (default: 3)"
@@ -127,7 +140,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked beside batch and training; what the chosen mode does not use is refused."""
     from slicewise.planning.asking import SEARCHED, refuse, unused
 
-    names = (*SEARCHED, "cost", "segments", "measured")
+    names = (*SEARCHED, "cost", "segments", "measured", "layer_times", "profile_budget")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.pareto:
         outputs = [name for name in ("strategy", "figure", "trace") if getattr(options, name) is not None]

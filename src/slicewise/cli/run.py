@@ -222,9 +222,7 @@ def _made_plan(options: argparse.Namespace, graph: "LayerGraph", ranks: int | No
     from slicewise.cluster.cluster import machine_of
     from slicewise.planning.asking import PER_DEVICE, plan
 
-    cluster = machine_of(options.cluster or "local", software=options.software)
-    devices = options.devices or ranks
-    cluster = cluster.with_devices(devices) if devices else cluster
+    cluster = machine_of(options.cluster or "local", options.devices or ranks, options.software)
     given = {name: getattr(options, name) for name in ("dtype", "optimizer", "batchnorm", "segments")}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")

@@ -14,7 +14,9 @@ from msgspec import UNSET, to_builtins
 from slicewise.cluster.cluster_file import ClusterFields, DeviceFields, TierFields
 from slicewise.cluster.device import Device as Device  # a cluster is described with it: known from here too
 from slicewise.cluster.device import completed, read_device
+from slicewise.cluster.freshness import MeasuredOn, check_fresh
 from slicewise.cluster.mesh import Mesh
+from slicewise.cluster.times import Times, read_time
 from slicewise.cluster.tuning import NEUTRAL, Tuning, read_tuning
 from slicewise.errors import ClusterError, RequestError, UnknownName
 from slicewise.formats.checking import check_version, checked
@@ -76,6 +78,8 @@ class Cluster:
     software: str = "plain"
     software_assumed: bool = False  # nobody said which
     measured: Measured | None = None  # what one device was seen to do with one network
+    measured_on: MeasuredOn | None = None  # of a calibrated machine
+    times: Times = field(default_factory=dict)  # of single layers, for the cost model `measured`
 
     def __post_init__(self) -> None:
         names = [tier.name for tier in self.tiers]
@@ -152,8 +156,13 @@ def preset_names() -> list[str]:
 
 
 def machine_of(cluster: str | Path | Cluster, devices: int | None = None, software: str | None = None) -> Cluster:
-    """The cluster itself, or that of a name or a file; trimmed or grown to `devices`, with `software` for its own."""
+    """The cluster itself, or that of a name or a file; trimmed or grown to `devices`, with `software` for its own.
+
+    `local` must be the machine that this is; a file may be of another.
+    """
     found = cluster if isinstance(cluster, Cluster) else load_cluster(cluster)
+    if cluster == "local" and found.measured_on is not None:
+        check_fresh(found.measured_on, devices, on_cpu=found.cores is not None, path=local_path())
     found = found if devices is None else found.with_devices(devices)
     return found if software is None else replace(found, software=software, software_assumed=False)
 
@@ -213,6 +222,8 @@ def cluster_of(document: Any, origin: str) -> Cluster:
             software="plain" if fields.software is UNSET else fields.software,
             software_assumed=fields.software is UNSET or fields.software_assumed,
             measured=None if fields.measured is UNSET else Measured(**to_builtins(fields.measured)),
+            measured_on=None if fields.measured_on is UNSET else MeasuredOn(**to_builtins(fields.measured_on)),
+            times={key: read_time(time) for key, time in fields.times.items()},
         )
     except ClusterError as error:
         raise ClusterError(f"{origin}: {error}") from error

@@ -59,6 +59,13 @@ else:
     CommunicationFields = _by_name("CommunicationFields", STRATEGIES)
 
 
+class LineFields(Table):
+    call_s: NonNegative = 0.0
+    s_per_flop: NonNegative = 0.0
+    s_per_item: NonNegative = 0.0
+    s_per_weight: NonNegative = 0.0
+
+
 class DeviceFields(Table):
     """What a device is `like` has been filled in before."""
 
@@ -71,6 +78,7 @@ class DeviceFields(Table):
     half_size: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
     reduced_flops_per_s: ReducedFields = field(default_factory=ReducedFields)
     kernels: KernelsFields | UnsetType = UNSET
+    layers: dict[Name, dict[Name, LineFields]] | UnsetType = UNSET
     like: Name | UnsetType = UNSET
 
 
@@ -103,6 +111,23 @@ class MeasuredFields(Table):
     factor: Positive
 
 
+class MeasuredOnFields(Table):
+    """What was there when a machine was measured."""
+
+    device: Name
+    torch: Name
+    cores: Count
+    ranks: Count
+
+
+class TimeFields(Table):
+    """A layer's part, timed."""
+
+    forward_s: NonNegative
+    backward_s: NonNegative
+    update_s: NonNegative | None = None
+
+
 class ClusterFields(Table):
     name: Name
     device: Name | DeviceFields
@@ -115,4 +140,6 @@ class ClusterFields(Table):
     software: Literal["plain", "tuned"] | UnsetType = UNSET
     software_assumed: bool = False
     measured: MeasuredFields | UnsetType = UNSET
+    measured_on: MeasuredOnFields | UnsetType = UNSET
+    times: dict[Name, TimeFields] = field(default_factory=dict)
     schema_version: int = 1

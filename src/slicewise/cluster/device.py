@@ -10,6 +10,7 @@ from msgspec import UNSET, to_builtins
 
 from slicewise.cluster.cluster_file import DeviceFields
 from slicewise.cluster.kernels import Kernels, fitted_kernels, read_kernels
+from slicewise.cluster.lines import Lines, read_lines
 from slicewise.dtype import PLAIN
 from slicewise.errors import ClusterError
 from slicewise.formats.checking import checked
@@ -20,7 +21,8 @@ from slicewise.formats.words import shown
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """Efficiencies are the share of peak that large layers reach; small ones reach less. `kernels`, where there are
-    any, say it by kind of kernel, and stand in for `efficiency`, `half_size` and `kernel_s` of layers."""
+    any, say it by kind of kernel, and stand in for `efficiency`, `half_size` and `kernel_s` of layers. `layers` are
+    what `slicewise calibrate` measured, for the cost model `calibrated`."""
 
     name: str
     peak_flops_per_s: float  # fp32
@@ -34,6 +36,7 @@ class Device:
     # peaks of the other dtypes, where it has them
     reduced_flops_per_s: Mapping[str, float] = field(default_factory=dict)
     kernels: Kernels | None = None
+    layers: Lines | None = None
 
     @property
     def peaks(self) -> dict[str, float]:
@@ -73,6 +76,7 @@ def read_device(fields: DeviceFields, origin: str) -> Device:
         half_size=fields.half_size,
         reduced_flops_per_s=to_builtins(fields.reduced_flops_per_s),
         kernels=None if fields.kernels is UNSET else read_kernels(fields.kernels),
+        layers=None if fields.layers is UNSET else read_lines(fields.layers),
     )
 
 

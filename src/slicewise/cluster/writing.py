@@ -19,6 +19,7 @@ def to_toml(cluster: Cluster, remarks: Sequence[str] = ()) -> str:
     del document["tuning"]
     tiers = [_filled(tier) for tier in document.pop("tiers")]
     document["device"] = _filled(document["device"])
+    document = _filled(document)
     comments = "".join(f"# {remark}".rstrip() + "\n" for remark in remarks)
     texts = [toml(document), toml({"tiers": tiers}, indent=_WIDE), tuning_toml(cluster.tuning)]
     return comments + "\n".join(text for text in texts if text)

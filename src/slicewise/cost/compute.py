@@ -1,11 +1,13 @@
-"""Seconds of a layer's own work on one device.
+"""Seconds of a layer's own work on one device: what every such model answers, and the analytic one.
 
 Devices whose kernels were fitted (`Device.kernels`) take the formula of cost/utilisation.py; all others a roofline
 whose efficiency falls for small shards.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -32,6 +34,8 @@ class Share:
     groups: Ints
     tiled_rows: Ints  # with space in Winograd's tiles, the last ones whole
     again: Ints  # reduction that backward computes a second time: attention's scores
+    sharing: Ints  # devices that share the statistics of a norm
+    borders: Ints  # parts that windows reach out of
 
     @property
     def flops(self) -> Ints:
@@ -97,6 +101,8 @@ def shares(layer: Layer, choices: Choices) -> Share:
         groups=groups,
         tiled_rows=tiled_rows,
         again=again,
+        sharing=np.prod([one, *(degrees[dim] for dim in layer.statistics)], axis=0),
+        borders=np.prod([one, *(degrees[dim] for dim in layer.windows)], axis=0),
     )
 
 
@@ -107,7 +113,63 @@ def _factors(layer: Layer) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyticCompute:
+class Compute(ABC):
+    """What a device takes for its part of a layer, per choice."""
+
+    cluster: Cluster
+    training: Training = PLAIN
+
+    @abstractmethod
+    def forward_s(self, layer: Layer, part: Share) -> Floats: ...
+
+    @abstractmethod
+    def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
+        """`passes`: a product's gradients that are wanted, one pass each. Recomputed layers run forward once more."""
+
+    @abstractmethod
+    def update_s(self, layer: Layer, part: Share) -> Floats:
+        """Of the weights that are first read here."""
+
+    def recomputes(self, layer: Layer) -> bool:
+        return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
+
+
+@dataclass(frozen=True, slots=True)
+class PassCompute(Compute):
+    """Pass by pass, times the pace that was measured and the slowdown of shared cores."""
+
+    @abstractmethod
+    def own_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        """One pass on a device that shares its core with nobody."""
+
+    @abstractmethod
+    def optimizer_s(self, items: Ints, weights: int) -> Floats:
+        """The optimizer's step over so many items of so many weights."""
+
+    def forward_s(self, layer: Layer, part: Share) -> Floats:
+        return self._pass_s(layer, part, "forward")
+
+    def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
+        seconds = np.zeros(part.output.shape)
+        for direction in passes:
+            seconds = seconds + self._pass_s(layer, part, direction)
+        return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
+
+    def update_s(self, layer: Layer, part: Share) -> Floats:
+        updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
+        if not updated:
+            return np.zeros(part.output.shape)
+        return self.optimizer_s(np.sum(updated, axis=0), len(updated)) * self.cluster.slowdown
+
+    def _pass_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        if layer.kind.has(Trait.FREE):
+            return np.zeros(part.output.shape)
+        return self.own_s(layer, part, direction) * self.cluster.pace * self.cluster.slowdown
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AnalyticCompute(PassCompute):
     """Without fitted kernels:
 
     time = max(FLOPs / (peak * efficiency * saturation), bytes / memory bandwidth) + kernel overhead,
@@ -115,39 +177,15 @@ class AnalyticCompute:
     saturation = product over the matrix's three dims of size / (size + half size).
     """
 
-    cluster: Cluster
-    training: Training = PLAIN
+    def own_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        kernels = self.cluster.device.kernels
+        return self._fitted_s(kernels, layer, part, direction) if kernels else self._roofline_s(layer, part, direction)
 
-    def forward_s(self, layer: Layer, part: Share) -> Floats:
-        return self._pass_s(layer, part, "forward")
-
-    def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:
-        """`passes`: a product's gradients that are wanted, one pass each. Recomputed layers run forward once more."""
-        seconds = np.zeros(part.output.shape)
-        for direction in passes:
-            seconds = seconds + self._pass_s(layer, part, direction)
-        return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
-
-    def update_s(self, layer: Layer, part: Share) -> Floats:
+    def optimizer_s(self, items: Ints, weights: int) -> Floats:
         """Read the gradient, read and write the weight and what the optimizer keeps of it."""
         device = self.cluster.device
-        updated = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
-        if not updated:
-            return np.zeros(part.output.shape)
-        items: Ints = (3 + 2 * self.training.state_items) * np.sum(updated, axis=0)
-        return (WEIGHT_BYTES * items / device.memory_bytes_per_s + device.kernel_s) * self.cluster.slowdown
-
-    def recomputes(self, layer: Layer) -> bool:
-        return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
-
-    def _pass_s(self, layer: Layer, part: Share, direction: str) -> Floats:
-        if layer.kind.has(Trait.FREE):
-            return np.zeros(part.output.shape)
-        kernels = self.cluster.device.kernels
-        seconds = (
-            self._fitted_s(kernels, layer, part, direction) if kernels else self._roofline_s(layer, part, direction)
-        )
-        return seconds * self.cluster.pace * self.cluster.slowdown
+        touched = (3 + 2 * self.training.state_items) * items
+        return WEIGHT_BYTES * touched / device.memory_bytes_per_s + device.kernel_s
 
     def _fitted_s(self, kernels: Kernels, layer: Layer, part: Share, direction: str) -> Floats:
         device, training, software = self.cluster.device, self.training, self.cluster.software

@@ -1,7 +1,8 @@
 """What every cost model answers: seconds of layers and edges for many slicings at once, and a plan's costs.
 
 `layer_seconds` and `edge_seconds` are what the search needs; a plan's costs are the same for one slicing each, with
-the bytes counted exactly. The models: `analytic.py`, `optcnn.py`.
+the bytes counted exactly. The models: `analytic.py`, `calibrated.py`, `measured.py`,
+`optcnn.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ import numpy as np
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.breakdown import Cost, LayerSeconds
-from slicewise.cost.compute import AnalyticCompute, Share, shares
+from slicewise.cost.compute import AnalyticCompute, Compute, Share, shares
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.uncertainty import Doubt, doubt_of
@@ -52,7 +53,7 @@ class CostModel(ABC):
         return Network(self.cluster)
 
     @cached_property
-    def compute(self) -> AnalyticCompute:
+    def compute(self) -> Compute:
         return AnalyticCompute(self.cluster, self.training)
 
     @cached_property
@@ -211,6 +212,7 @@ class CostModel(ABC):
     def _likeness(self, layer: Layer) -> object:
         return (
             layer.kind,
+            layer.options.get("op"),
             layer.input_shapes,
             layer.input_dims,
             layer.shape,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isfinite
 
 from slicewise.cluster.cluster import Cluster, Measured
-from slicewise.cost.analytic import AnalyticModel
+from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError
 from slicewise.graph.layer_graph import LayerGraph
@@ -23,7 +23,7 @@ def paced(cluster: Cluster, graph: LayerGraph, training: Training, measured: Ste
         return cluster
     batch, step_s = _checked(measured)
     one = replace(cluster, measured=None).with_devices(1)
-    model = AnalyticModel(training.normalised(graph.with_batch(batch), 1), one, training)
+    model = usual_model(one)(training.normalised(graph.with_batch(batch), 1), one, training)
     compute_s, update_s = sum(model.whole_seconds()), model.all_updates_s()
     factor = (step_s - update_s) / compute_s if compute_s else 1.0
     if not 1 / MOST <= factor <= MOST:

@@ -5,8 +5,8 @@ from typing import Any
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
-from slicewise.cost.analytic import STATISTICS_BYTES
 from slicewise.cost.model import CostModel
+from slicewise.cost.own import STATISTICS_BYTES
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.cost.volume import halo_items, statistics_items, step_items, sync_items

@@ -5,6 +5,7 @@ fastest      layer-wise: the search, with proof and baselines          named, st
 frontier     from the fastest to the smallest                          remedies        what would fit where nothing does
 modelling    what a request or a plan is priced by                     predicting      the step of a plan
 describing   slicings and costs -> Plan
+timing       plans by layers that are timed here                       layer_table     times of the user's own
 """
 
 from slicewise.planning.asking import pareto, plan

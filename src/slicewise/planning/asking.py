@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cluster.cluster import Cluster, machine_of
+from slicewise.cost.measured import MeasuredModel
 from slicewise.cost.pace import Step, paced
+from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -14,7 +16,9 @@ from slicewise.graph.sources import graph_of
 from slicewise.partition.legal import SPACES, Space
 from slicewise.planning.fastest import fastest_plan
 from slicewise.planning.frontier import pareto_plans
+from slicewise.planning.layer_table import read_layer_times
 from slicewise.planning.named import baseline_plan, check_strategy
+from slicewise.planning.timing import timed_plan
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import SIMPLIFY, Request
 from slicewise.search.solver import Progress
@@ -66,7 +70,7 @@ def plan(
     simplify: float = SIMPLIFY,
     bucket: float | str | None = None,
     time_limit: float | str | None = None,
-    cost: str = "analytic",
+    cost: str | None = None,
     space: str | Space = "full",
     dims_per_layer: int | None = None,
     dims_per_tier: int | None = None,
@@ -75,6 +79,8 @@ def plan(
     input: tuple[int, ...] | None = None,
     sample: "Sample | None" = None,
     measured: Step | None = None,
+    layer_times: str | Path | None = None,
+    profile_budget: float | str | None = None,
     trust: bool = False,
     progress: Progress = lambda _: None,
 ) -> Plan:
@@ -87,8 +93,10 @@ def plan(
     decided already. Of plans whose steps differ by less than `simplify`, a share, the one with the fewest changes of
     slicing is returned. `bucket` ("4MiB") is how many bytes of gradients are summed together; left out, the fastest of
     1, 4, 25 and 100 MiB. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this
-    network's step on one device: 64 samples, seconds. After `time_limit` (seconds or "5min") you get the best plan so
-    far and its proven gap.
+    network's step on one device: 64 samples, seconds. `cost` is "calibrated" where the cluster's layers were measured,
+    else "analytic"; "measured" times the layers of the best plans here, for at most `profile_budget` (seconds or
+    "3min"), or takes `layer_times`, a table of your own; "optcnn" is that paper's. After `time_limit` (seconds or
+    "5min") you get the best plan so far and its proven gap.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
     >>> plan.certificate["optimal"]
@@ -111,10 +119,11 @@ def plan(
     }
     asked = [name for name, value in given.items() if value != SEARCHED.get(name)]
     refuse(f'`strategy="{strategy}"`', [f"`{name}`" for name in unused(strategy, asked)])
+    machine = machine_of(cluster, devices, software)
     request = Request(
         strategy=strategy,
         training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
-        cost=cost,
+        cost=cost or usual_model(machine).name,
         space=_space(space, dims_per_layer, dims_per_tier),
         objective=objective,
         memory_limit_bytes=bytes_of(memory_limit),
@@ -127,9 +136,18 @@ def plan(
         search=search,
         segments=segments,
     )
-    machine = machine_of(cluster, devices, software)
     graph = _sized(model, machine, batch, input, sample, trust)
-    return requested(graph, paced(machine, graph, request.training, measured), request, progress)
+    machine = paced(machine, graph, request.training, measured)
+    if request.cost != MeasuredModel.name:
+        vain = {"layer_times": layer_times, "profile_budget": profile_budget}
+        refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, value in vain.items() if value is not None])
+        return requested(graph, machine, request, progress)
+    if layer_times is not None:
+        untimed = MeasuredModel(request.training.normalised(graph, machine.devices), machine, request.training)
+        machine = replace(machine, times=read_layer_times(Path(layer_times), untimed))
+    return timed_plan(
+        lambda timed: requested(graph, timed, request, progress), machine, seconds_of(profile_budget), progress
+    )
 
 
 def pareto(

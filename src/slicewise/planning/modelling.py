@@ -2,17 +2,18 @@
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
-from slicewise.cost.registry import model_named
+from slicewise.cost.registry import model_named, usual_model
 from slicewise.cost.training import Training
 from slicewise.errors import PlanError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
 
 
-def model_for(graph: LayerGraph, cluster: Cluster, training: Training, cost: str = "analytic") -> CostModel:
-    """`graph` with its batch norms as `cluster` trains them."""
+def model_for(graph: LayerGraph, cluster: Cluster, training: Training, cost: str | None = None) -> CostModel:
+    """`graph` with its batch norms as `cluster` trains them; by the cluster's usual model, if by no other."""
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
-    return model_named(cost)(training.normalised(graph, cluster.devices), cluster, training)
+    priced_by = model_named(cost) if cost else usual_model(cluster)
+    return priced_by(training.normalised(graph, cluster.devices), cluster, training)
 
 
 def model_of(plan: Plan, graph: LayerGraph, cluster: Cluster) -> CostModel:

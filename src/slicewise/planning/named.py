@@ -1,7 +1,7 @@
 """The plan of a strategy that needs no search: data, filter, spatial, owt, ... or pipeline."""
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.registry import model_named
+from slicewise.cost.registry import model_named, usual_model
 from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -26,7 +26,7 @@ def baseline_plan(
     *,
     batch: int,
     training: Training = PLAIN,
-    cost: str = "analytic",
+    cost: str | None = None,
     micro_batches: int | None = None,
 ) -> Plan:
     """`micro_batches` are a pipeline's.
@@ -35,10 +35,11 @@ def baseline_plan(
     16
     """
     check_strategy(strategy)
+    cost = cost or usual_model(cluster).name
     if STRATEGIES[strategy].form is Form.STAGES:
         if not model_named(cost).pipelines:
-            raise RequestError(f'`cost="{cost}"` has no price for a pipeline; use analytic')
-        return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training)
+            raise RequestError(f'`cost="{cost}"` has no price for a pipeline; use {usual_model(cluster).name}')
+        return pipeline_plan(graph, cluster, batch=batch, micro_batches=micro_batches, training=training, cost=cost)
     if micro_batches is not None:
         raise RequestError(f'`segments` are a pipeline\'s micro-batches; `strategy="{strategy}"` has none')
     model = model_for(graph.with_batch(batch), cluster, training, cost)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.pipeline import PipelineModel
+from slicewise.cost.registry import model_named, usual_model
 from slicewise.cost.stage import StageCost
 from slicewise.cost.training import PLAIN, Training
 from slicewise.graph.layer_graph import LayerGraph
@@ -24,6 +24,7 @@ def pipeline_plan(
     schedule: str | None = None,
     micro_batches: int | None = None,
     training: Training = PLAIN,
+    cost: str | None = None,
 ) -> Plan:
     """One stage of the network per device, balanced; micro-batches and schedule as given, or as predicted to be best.
 
@@ -31,7 +32,8 @@ def pipeline_plan(
     '1f1b'
     """
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
-    model = AnalyticModel(graph.with_batch(batch), cluster, training)
+    priced_by = model_named(cost) if cost else usual_model(cluster)
+    model = priced_by(graph.with_batch(batch), cluster, training)
     made = best_pipeline(model, schedule, micro_batches)
     stages = made.pipeline.stage_costs(made.positions)
     layers = model.graph.layers
@@ -41,7 +43,7 @@ def pipeline_plan(
         slicings={layer.name: (None,) * len(model.cluster.mesh.axes) for layer in layers},
         costs=_layer_costs(made.pipeline, stages, made.positions),
         predicted=made.predicted,
-        request=Request(strategy="pipeline", training=training, segments=micro_batches),
+        request=Request(strategy="pipeline", training=training, cost=model.name, segments=micro_batches),
         pipeline=Stages(
             schedule=made.schedule,
             micro_batches=made.pipeline.micro_batches,

@@ -93,6 +93,7 @@ def _device_rows(device: Device) -> dict[str, str]:
         "large layers, fp32": _listed({name: device.peak_flops_per_s * share for name, share in shares.items()}),
         **({} if kernels else {"half of that with": _either(device.half_size)}),
         "memory": f"{amount(device.memory_bytes, 'B')} at {amount(device.memory_bytes_per_s, 'B/s')}",
+        **({"layers measured": ", ".join(name.replace("_", " ") for name in device.layers)} if device.layers else {}),
         "calling a layer": " to ".join(dict.fromkeys(seconds(call_s) for call_s in (calls[0], calls[-1]))),
     }
 

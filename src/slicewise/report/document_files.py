@@ -116,3 +116,25 @@ class DiagnosisFields(Excerpt):
     verdicts: list[VerdictFields]
     projected: dict[str, Any]
     measured: MeasuredFields
+
+
+class BarFields(Excerpt):
+    model: Name
+    strategy: Name
+    ranks: Count
+    cost_model: Name
+    predicted_s: Seconds
+    measured_s: Seconds
+
+
+class ScoreFields(Excerpt):
+    all: NonNegative | None
+
+
+class ValidationFields(Excerpt):
+    bars: list[BarFields]
+    accuracy: ScoreFields
+    null_accuracy: NonNegative | None = None
+    memory_accuracy: NonNegative | None = None
+    spearman: Annotated[float, Meta(ge=-1, le=1)] | None = None
+    regret: NonNegative | None = None

@@ -13,7 +13,7 @@ from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_json, read_text
 from slicewise.formats.schema import Excerpt
 from slicewise.plans.plan import Plan
-from slicewise.report.document_files import DiagnosisFields, OracleFields, RunFields
+from slicewise.report.document_files import DiagnosisFields, OracleFields, RunFields, ValidationFields
 from slicewise.report.traces import step_of_trace
 from slicewise.timelines.chrome_file import read_trace
 from slicewise.timelines.event import Event
@@ -27,6 +27,7 @@ class Given:
     oracles: list[tuple[str, OracleFields]] = field(default_factory=list)
     runs: list[tuple[str, RunFields]] = field(default_factory=list)
     diagnoses: list[tuple[str, DiagnosisFields]] = field(default_factory=list)
+    validations: list[tuple[str, ValidationFields]] = field(default_factory=list)
     traces: list[tuple[str, list[Event]]] = field(default_factory=list)  # one step of each
     measured: list[Run] = field(default_factory=list)  # lines of CSV files
 
@@ -57,6 +58,8 @@ def _read(path: Path, given: Given) -> None:
         given.plans.extend((f"{name} {at}", plan) for at, plan in enumerate(made, 1))
     elif "verdicts" in document:
         given.diagnoses.append((name, checked(DiagnosisFields, document, str(path))))
+    elif "bars" in document and "null_accuracy" in document:
+        given.validations.append((name, checked(ValidationFields, document, str(path))))
     elif "rows" in document and "engine" in document:
         given.oracles.append((name, checked(OracleFields, document, str(path))))
     elif "steps_s" in document:
@@ -67,8 +70,8 @@ def _read(path: Path, given: Given) -> None:
 
 def _unknown(path: Path) -> RequestError:
     return RequestError(
-        f"{path}: nothing to report; give a plan, the --json of oracle, plan --pareto, run or diagnose, a trace, "
-        f"or measured runs (.csv)"
+        f"{path}: nothing to report; give a plan, the --json of oracle, plan --pareto, run, validate or diagnose, "
+        f"a trace, or measured runs (.csv)"
     )
 
 

@@ -16,6 +16,7 @@ from slicewise.report.pictures import as_png, check_png
 from slicewise.report.plan_section import plan_section
 from slicewise.report.run_section import agreement_section, diagnosis_section, run_section, trace_section
 from slicewise.report.sections import Figure, Grid, Part, Section, Sentences
+from slicewise.report.validation import validation_section
 from slicewise.units import seconds
 
 FORMATS = ("html", "md", "svg", "png")
@@ -58,6 +59,7 @@ def sections_of(
     if len(given.plans) > 1:
         sections.insert(0, _plans_section(given.plans))
     sections += [oracle_section(name, oracle, given.measured) for name, oracle in given.oracles]
+    sections += [validation_section(name, found) for name, found in given.validations]
     sections += [run_section(name, run) for name, run in given.runs]
     sections += [diagnosis_section(name, found) for name, found in given.diagnoses]
     if together := agreement_section(given.runs):

@@ -24,7 +24,7 @@ from slicewise.runtime.pipeline import pipeline
 from slicewise.runtime.skeleton import duplicate
 
 LEARNING_RATE = 0.01
-_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": partial(torch.optim.SGD, lr=LEARNING_RATE),
     "momentum": partial(torch.optim.SGD, lr=LEARNING_RATE, momentum=0.9),
     "adam": partial(torch.optim.Adam, lr=LEARNING_RATE / 10),
@@ -131,7 +131,7 @@ def plain_contender(name: str, net: nn.Module, training: Training, loss: Loss) -
 
 
 def _optimizer(training: Training, net: nn.Module) -> torch.optim.Optimizer:
-    return _OPTIMIZERS[training.optimizer]([{"params": list(net.parameters())}])  # a stage may have none
+    return OPTIMIZERS[training.optimizer]([{"params": list(net.parameters())}])  # a stage may have none
 
 
 def _trained(training: Training, loss: Callable[[Batch], Tensor]) -> Callable[[Batch], Tensor]:

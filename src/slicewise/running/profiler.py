@@ -4,21 +4,23 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 """
 
 import os
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from torch import Tensor
 
 from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.cluster.freshness import here
+from slicewise.cluster.lines import BACKWARD
 from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
 from slicewise.running.checkup import host_memory_bytes
+from slicewise.running.line_fit import Point, fitted_lines, on_line_s
+from slicewise.running.probes import all_points
+from slicewise.running.stopwatch import timed_s
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import synchronize
 from slicewise.runtime.hosts import hosts_of_ranks
@@ -29,40 +31,40 @@ class Care:
     """How long to look."""
 
     repeats: int
+    layer_repeats: int
+    scales: tuple[int, ...]  # of the batches of layers
     message_bytes: tuple[int, ...]
 
 
-QUICK = Care(repeats=5, message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
+QUICK = Care(repeats=5, layer_repeats=3, scales=(1,), message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
 THOROUGH = Care(
-    repeats=15, message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20)
+    repeats=15,
+    layer_repeats=9,
+    scales=(1, 4),
+    message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20),
 )
+_FAMILIES = {"conv": "window", "conv3d": "volume", "linear": "linear"}  # what a roofline tells apart, and its probes
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A layer of a typical shape: (N, C, space...) through F filters."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The machine, and the points that its lines go through."""
 
-    shape: tuple[int, ...]
-    filters: int
-    kernel: int
+    cluster: Cluster
+    points: tuple[Point, ...]
 
-
-_CONVOLUTIONS = (
-    _Probe((8, 64, 27, 27), 192, 5),
-    _Probe((8, 192, 13, 13), 384, 3),
-    _Probe((8, 64, 56, 56), 64, 3),
-)
-# CPUs have other kernels for volumes, and slower ones for small volumes
-_VOLUMES = (
-    _Probe((1, 32, 48, 48, 48), 16, 3),
-    _Probe((1, 32, 24, 24, 24), 32, 3),
-    _Probe((1, 64, 12, 12, 12), 64, 3),
-)
-_LINEAR = ((32, 4096, 4096), (32, 9216, 2048))
+    def drawn(self) -> dict[str, list[tuple[float, float]]]:
+        """Seconds on the line and as measured, by kind and direction."""
+        lines = self.cluster.device.layers or {}
+        rows: dict[str, list[tuple[float, float]]] = {}
+        for point in self.points:
+            pair = on_line_s(lines[point.kind][point.direction], point), point.seconds
+            rows.setdefault(f"{point.kind} {point.direction}".replace("_", " "), []).append(pair)
+        return rows
 
 
-def measure_cluster(device: torch.device, care: Care) -> Cluster:
-    """The machine under this process group as a Cluster; every rank returns the same."""
+def measure_cluster(device: torch.device, care: Care) -> Calibration:
+    """The machine under this process group; every rank returns the same."""
     with device:
         return _measure(device, care)
 
@@ -74,12 +76,11 @@ def all_reduce_seconds(device: torch.device, care: Care) -> dict[int, float]:
         return {size: _after_compute(_all_reduce(size // 4, world), world, care) for size in care.message_bytes}
 
 
-def _measure(device: torch.device, care: Care) -> Cluster:
+def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
-    rates = _rates("conv", [_convolution(probe) for probe in _CONVOLUTIONS], care)
-    rates |= _rates("conv3d", [_convolution(probe) for probe in _VOLUMES], care)
-    rates |= _rates("linear", [_linear(*shape) for shape in _LINEAR], care)
+    points = all_points(device, care.layer_repeats, care.scales)
+    rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
     peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(care)
     on_gpu = device.type == "cuda"
@@ -90,8 +91,9 @@ def _measure(device: torch.device, care: Care) -> Cluster:
         memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else host_memory_bytes() // per_host,
         kernel_s=_overhead_s(care),
         efficiency={name: rate / peak for name, rate in rates.items()},
+        layers=fitted_lines(points),
     )
-    return Cluster(
+    cluster = Cluster(
         name="local",
         device=described,
         tiers=tuple(_tier(name, members, care) for name, members in neighbours.items()),
@@ -99,7 +101,9 @@ def _measure(device: torch.device, care: Care) -> Cluster:
         # where the ranks measured shared cores already, more of them share no further
         cores=hosts * max(os.cpu_count() or 1, per_host) if not on_gpu else None,
         origin="fitted",
+        measured_on=here(dist.get_world_size(), described.name if on_gpu else None),
     )
+    return Calibration(cluster=cluster, points=tuple(points))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,58 +161,26 @@ def _tier(name: str, members: _Members, care: Care) -> Tier:
     )
 
 
-def _rates(family: str, probes: list[tuple[Callable[[], Tensor], int]], care: Care) -> dict[str, float]:
+def _rates(family: str, kind: str, points: Sequence[Point]) -> dict[str, float]:
     """FLOP/s of all probes together, so that large layers weigh more, as in a network. Backward is two such passes."""
-    seconds = [_layer_seconds(run, care) for run, _ in probes]
-    flops = sum(count for _, count in probes)
-    return {
-        family: flops / sum(forward_s for forward_s, _ in seconds),
-        f"{family}_backward": 2 * flops / sum(backward_s for _, backward_s in seconds),
-    }
 
+    def rate(directions: Sequence[str]) -> float:
+        chosen = [point for point in points if point.kind == kind and point.direction in directions]
+        return sum(point.flops for point in chosen) / sum(point.seconds for point in chosen)
 
-def _layer_seconds(run: Callable[[], Tensor], care: Care) -> tuple[float, float]:
-    """Forward, and backward with both gradients."""
-    forward_s, backward_s = [], []
-    for _ in range(care.repeats + 1):
-        dist.barrier()
-        start_s = time.perf_counter()
-        y = run()
-        synchronize()
-        forward_s.append(time.perf_counter() - start_s)
-        gradient = torch.ones_like(y)
-        start_s = time.perf_counter()
-        y.backward(gradient)
-        synchronize()
-        backward_s.append(time.perf_counter() - start_s)
-    return _agreed(forward_s), _agreed(backward_s)
-
-
-def _linear(rows: int, inputs: int, outputs: int) -> tuple[Callable[[], Tensor], int]:
-    x = torch.randn(rows, inputs, requires_grad=True)
-    weight = torch.randn(outputs, inputs, requires_grad=True)
-    return lambda: F.linear(x, weight), 2 * rows * inputs * outputs
-
-
-def _convolution(probe: _Probe) -> tuple[Callable[[], Tensor], int]:
-    x = torch.randn(probe.shape, requires_grad=True)
-    space = len(probe.shape) - 2
-    weight = torch.randn(probe.filters, probe.shape[1], *[probe.kernel] * space, requires_grad=True)
-    operator = (F.conv1d, F.conv2d, F.conv3d)[space - 1]
-    positions = int(np.prod(probe.shape[2:])) * probe.shape[0]
-    return lambda: operator(x, weight, padding=probe.kernel // 2), 2 * weight.numel() * positions
+    return {family: rate(("forward",)), f"{family}_backward": rate(BACKWARD)}
 
 
 def _memory_rate(care: Care) -> float:
     """Bytes per second of an element-wise layer, read and written."""
     x = torch.randn(4 * 2**20)
-    return 2 * x.numel() * x.element_size() / _timed(lambda: torch.relu(x), care)
+    return 2 * x.numel() * x.element_size() / timed_s(lambda: torch.relu(x), care.repeats)
 
 
 def _overhead_s(care: Care) -> float:
     """What calling any layer costs, however small."""
     x = torch.randn(8, requires_grad=True)
-    return _timed(lambda: torch.relu(x).sum().backward(), care) / 4
+    return timed_s(lambda: torch.relu(x).sum().backward(), care.repeats) / 4
 
 
 def _all_reduce(items: int, members: _Members) -> Callable[[], object]:
@@ -247,28 +219,17 @@ def _fit(
 
 def _overlap(care: Care) -> float:
     """Which share of a gradient all-reduce hides behind compute, run together and apart."""
-    run, _ = _linear(128, 2048, 2048)
+    x, weight = torch.randn(128, 2048), torch.randn(2048, 2048)
     message = torch.ones(2 * 2**20)
 
     def together() -> None:
         work = dist.all_reduce(message, async_op=True)
-        run()
+        x @ weight
         work.wait()
 
-    compute_s, reduce_s = _timed(run, care), _timed(lambda: dist.all_reduce(message), care)
-    both_s = _timed(together, care)
+    compute_s, reduce_s = (timed_s(run, care.repeats) for run in (lambda: x @ weight, lambda: dist.all_reduce(message)))
+    both_s = timed_s(together, care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
-
-
-def _timed(function: Callable[[], object], care: Care) -> float:
-    seconds = []
-    for _ in range(care.repeats + 1):
-        dist.barrier()
-        start_s = time.perf_counter()
-        function()
-        synchronize()
-        seconds.append(time.perf_counter() - start_s)
-    return _agreed(seconds)
 
 
 def _after_compute(collective: Callable[[], object], members: _Members, care: Care) -> float:
@@ -292,10 +253,3 @@ def _after_compute(collective: Callable[[], object], members: _Members, care: Ca
         median = shortest.quantile(0.5)
     dist.all_reduce(median, dist.ReduceOp.MAX)
     return float(median)
-
-
-def _agreed(seconds: list[float]) -> float:
-    """The median without the first, of the slower rank."""
-    value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64)
-    dist.all_reduce(value, dist.ReduceOp.MAX)
-    return float(value)

@@ -14,6 +14,7 @@ from slicewise.cluster.cluster import Cluster
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.pipeline import PipelineModel
 from slicewise.cost.tiers import bytes_by_tier, pipeline_bytes_by_tier, tier_names, tier_of_ranks
+from slicewise.equality.numerics import check_numerics
 from slicewise.errors import RequestError
 from slicewise.graph.capture import Sample, capture
 from slicewise.graph.factories import tensors_of
@@ -39,7 +40,6 @@ from slicewise.runtime.batches import Batch, Feed
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.whereabouts import adding_up, mark, recording
 from slicewise.timelines.chrome import write_trace
-from slicewise.validate.numerics import check_numerics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self, final
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster
 from slicewise.cluster.tuning import Tuning
-from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
+from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.cost.uncertainty import Doubt
 from slicewise.errors import InfeasibleError, UnknownName
@@ -193,7 +193,7 @@ class SlicewiseEngine(Engine):
         cluster = self.cluster.with_devices(devices)
         if self.overlap is not None:
             cluster = replace(cluster, overlap=self.overlap)
-        return AnalyticModel(graph, cluster, self.training)
+        return usual_model(cluster)(graph, cluster, self.training)
 
 
 def _usual(model: CostModel, slicings: Mapping[str, Slicing]) -> str:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
+from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.graph.dims import Dim
@@ -50,7 +50,7 @@ class Profile:
 
     @cached_property
     def _model(self) -> CostModel:
-        return AnalyticModel(self.graph.with_batch(1), self.cluster.with_devices(1), self.training)
+        return usual_model(self.cluster)(self.graph.with_batch(1), self.cluster.with_devices(1), self.training)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -163,7 +163,7 @@ class Profile:
     def kept_at_once(self) -> Floats:
         """The same with nothing computed again."""
         training = replace(self.training, recompute=False)
-        return self._kept(AnalyticModel(self._model.graph, self._model.cluster, training))
+        return self._kept(type(self._model)(self._model.graph, self._model.cluster, training))
 
     def _kept(self, model: CostModel) -> Floats:
         counted: set[str] = set()
@@ -288,4 +288,6 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         groups=of(left.groups, right.groups),
         tiled_rows=of(left.tiled_rows, right.tiled_rows),
         again=of(left.again, right.again),
+        sharing=of(left.sharing, right.sharing),
+        borders=of(left.borders, right.borders),
     )

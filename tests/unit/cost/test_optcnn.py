@@ -33,7 +33,7 @@ TENSOR_BYTES = 4 * (4 * 8 * 8 * 8)
 def test_models_are_found_by_name() -> None:
     assert model_named("analytic") is AnalyticModel
     assert model_named("optcnn") is OptCnnModel
-    with pytest.raises(UnknownName, match="unknown cost model 'guess'; choose from analytic, optcnn"):
+    with pytest.raises(UnknownName, match="'guess'; choose from analytic, calibrated, measured, optcnn"):
         model_named("guess")
 
 

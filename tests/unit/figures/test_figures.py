@@ -9,6 +9,7 @@ import pytest
 from slicewise.cluster.cluster import load_cluster
 from slicewise.figures.agreement import agreement_figure, scatter_figure
 from slicewise.figures.cuts import cut_figure
+from slicewise.figures.fits import fit_figure
 from slicewise.figures.frontier import frontier, frontier_figure
 from slicewise.figures.holding import held_bytes
 from slicewise.figures.layer_costs import layer_costs_figure
@@ -179,3 +180,9 @@ def test_a_step_of_twenty_thousand_events_is_drawn_by_its_longest() -> None:
     drawn = timeline_figure([], events)
     assert len(tooltips(drawn)) == MOST_EVENTS
     assert any("longest events are drawn" in word for word in words(drawn))
+
+
+def test_a_fit_shows_every_point_and_those_far_off_at_the_edge() -> None:
+    drawn = fit_figure({"window forward": [(1e-3, 1.1e-3), (2e-3, 1.9e-3)], "pool forward": [(1e-3, 1.0)]})
+    assert sum("fitted" in told for told in tooltips(drawn)) == 3
+    assert "pool forward: measured 1.00 s, fitted 1.00 ms" in tooltips(drawn)

@@ -14,6 +14,8 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 
+from slicewise.equality.local_norms import LocalNorms
+from slicewise.equality.sizes import check_size
 from slicewise.graph.alignment import renamed
 from slicewise.graph.capture import capture
 from slicewise.graph.layer import Layer
@@ -26,8 +28,6 @@ from slicewise.runtime.devices import rank_device
 from slicewise.runtime.parallel import sliced
 from slicewise.runtime.pipeline import Pipeline
 from slicewise.runtime.skeleton import duplicate
-from slicewise.validate.local_norms import LocalNorms
-from slicewise.validate.sizes import check_size
 
 TOLERANCE = 1e-9
 _MEMINFO = Path("/proc/meminfo")

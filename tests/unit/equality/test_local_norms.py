@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from slicewise.equality.local_norms import LocalNorms
 from slicewise.errors import PlanError
 from slicewise.graph.capture import capture
 from slicewise.graph.chunks import with_local_statistics
-from slicewise.validate.local_norms import LocalNorms
 from tests.by_chunk import by_chunk
 
 BATCH, RANKS = 11, 4

@@ -1,0 +1,99 @@
+"""The cost model of this machine: layers take what `slicewise calibrate` saw layers of their kind take.
+
+seconds = call_s + s_per_flop * FLOPs + s_per_item * items + s_per_weight * weights        a line per kind and direction
+
+A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. Kinds that were not
+measured, and dtypes other than fp32, are priced as `analytic` prices them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, final
+
+import numpy as np
+
+from slicewise.cluster.lines import MULTIPLIED, UPDATE, Line
+from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
+from slicewise.cost.own import OwnModel
+from slicewise.cost.utilisation import family
+from slicewise.dtype import PLAIN
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
+from slicewise.partition.choices import Floats, Ints
+
+# element-wise functions that take many instructions, or draw random numbers
+_SMOOTH = (
+    "gelu", "silu", "mish", "sigmoid", "tanh", "softmax", "log_softmax", "softplus", "elu", "selu", "hardswish", "exp",
+    "log", "pow", "dropout", "feature_dropout", "drop_path",
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CalibratedCompute(PassCompute):
+    def own_s(self, layer: Layer, part: Share, direction: str) -> Floats:
+        kind = line_kind(layer)
+        line = self._line(kind, direction)
+        if line is None:
+            return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
+        alone = _seconds(line, layer, part, direction)
+        shared = self._line("shared_norm", direction) if kind == "norm" else None
+        if shared is None:
+            return alone
+        return np.where(part.sharing > 1, _seconds(shared, layer, part, direction), alone)
+
+    def optimizer_s(self, items: Ints, weights: int) -> Floats:
+        line = self._line(UPDATE, self.training.optimizer)
+        if line is None:
+            return AnalyticCompute(self.cluster, self.training).optimizer_s(items, weights)
+        return np.asarray(line.call_s * weights + line.s_per_weight * items, dtype=float)
+
+    def _line(self, kind: str, direction: str) -> Line | None:
+        lines = self.cluster.device.layers
+        if lines is None or self.training.dtype != PLAIN:
+            return None
+        return lines.get(kind, {}).get(direction)
+
+
+def _seconds(line: Line, layer: Layer, part: Share, direction: str) -> Floats:
+    if layer.kind.has(Trait.PRODUCT):
+        flops = 2 * part.rows * part.columns * part.summed(direction) * part.groups
+    else:
+        flops = layer.taps * part.output
+    items = sum(part.inputs, part.output)
+    seconds: Floats = (
+        line.call_s + line.s_per_flop * flops + line.s_per_item * items + line.s_per_weight * part.weight_items
+    )
+    return seconds
+
+
+def line_kind(layer: Layer) -> str:
+    """Of the lines in `cluster/lines.py`."""
+    if layer.kind.has(Trait.PRODUCT):
+        found = family(layer, narrow=True)  # whether a window is multiplied as it stands is the library's choice
+        assert found in MULTIPLIED
+        return found
+    name = str(layer.options.get("op", "")).removeprefix("aten.").partition(".")[0]
+    if layer.kind is Kind.NORM:
+        return "norm"
+    if layer.kind is Kind.POOL:
+        return "global_pool" if "adaptive" in name else "maxpool" if "max" in name else "pool"
+    if layer.kind is Kind.REDUCE:
+        return "global_pool"
+    if layer.kind is Kind.ELEMENTWISE and len(layer.inputs) == 1:
+        return "smooth" if name in _SMOOTH else "elementwise"
+    return "sum" if layer.kind is Kind.ELEMENTWISE else "copy"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CalibratedModel(OwnModel):
+    """Layers take what CalibratedCompute says."""
+
+    name: ClassVar[str] = "calibrated"
+    coarsens: ClassVar[bool] = False
+    recosted: ClassVar[bool] = False
+
+    @cached_property
+    def compute(self) -> Compute:
+        return CalibratedCompute(self.cluster, self.training)

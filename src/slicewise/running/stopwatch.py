@@ -1,0 +1,68 @@
+"""How long a layer's forward and backward take, all ranks at once: they share memory bandwidth when they train.
+
+    forward:    barrier, then run() -> y                  without what it waits for others in (the clock's spans)
+    backward:   of gradients that are there already
+
+The median of the repeats without the first, of the slower rank.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from slicewise.runtime.clock import Clock, running
+from slicewise.runtime.devices import rank_device, synchronize
+
+T = TypeVar("T")
+
+
+def passes_s(
+    run: Callable[[T], Tensor],
+    leaves: Sequence[Tensor],
+    repeats: int,
+    *,
+    prepare: Callable[[], T],
+    summed: Tensor | None = None,
+) -> tuple[float, float]:
+    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient.
+
+    Gradients of `summed` are added to one that is there, as those of a tensor with several readers are.
+    """
+    forward_s, backward_s = [], []
+    for _ in range(repeats + 1):
+        for leaf in leaves:
+            leaf.grad = torch.zeros_like(leaf) if leaf is summed else None
+        seconds, y = _alone_s(partial(run, prepare()))
+        forward_s.append(seconds)
+        if y.requires_grad:
+            backward_s.append(_alone_s(partial(y.backward, torch.ones_like(y)))[0])
+    return agreed_s(forward_s), agreed_s(backward_s) if backward_s else 0.0
+
+
+def timed_s(function: Callable[[], object], repeats: int) -> float:
+    """Of anything."""
+    return agreed_s([_alone_s(function)[0] for _ in range(repeats + 1)])
+
+
+def _alone_s(function: Callable[[], T]) -> tuple[float, T]:
+    """From a common start, without the communication inside."""
+    dist.barrier()
+    start_s = time.perf_counter()
+    with running(Clock()) as clock:
+        result = function()
+    synchronize()
+    elapsed_s = time.perf_counter() - start_s
+    return elapsed_s - sum(span.stop_s - span.start_s for span in clock.spans), result
+
+
+def agreed_s(seconds: Sequence[float]) -> float:
+    """The median without the first, of the slower rank."""
+    value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64, device=rank_device())
+    dist.all_reduce(value, dist.ReduceOp.MAX)
+    return max(float(value), 0.0)

@@ -1,0 +1,282 @@
+"""Predictions against runs: every network under every strategy, planned, priced by every cost model, and run.
+
+calibrate                        once per number of ranks, unless a cluster is given
+plan, price                      every (network, strategy)
+run  data  filter  pipeline ...  in turn, and all of them again: a machine that drifts treats them alike
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cost.measured import MeasuredModel
+from slicewise.cost.prediction import Prediction
+from slicewise.cost.registry import model_named
+from slicewise.errors import RequestError, SlicewiseError
+from slicewise.planning.asking import plan as planned
+from slicewise.planning.named import check_strategy
+from slicewise.planning.predicting import predicted_of
+from slicewise.planning.timing import timed_plan
+from slicewise.plans.plan import Plan
+from slicewise.running.launch import check_ranks
+from slicewise.running.near_optimal import near_optimal
+from slicewise.running.scoring import Bar, Ranking, Validation
+from slicewise.saving import check_target, write_file
+from slicewise.strategy import LAYERWISE
+from slicewise.terms import LAYER_TERMS
+from slicewise.units import seconds_of
+
+MODELS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
+STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
+COSTS = ("analytic", "calibrated", "measured", "optcnn")
+PER_DEVICE = 4  # samples: CPUs are slow
+Ran = Mapping[str, Any]  # what `run --json` says
+Runner = Callable[[Plan, int], Ran]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """A plan to be run, and what each cost model says of it."""
+
+    plan: Plan
+    strategy: str
+    predicted: Mapping[str, Prediction]
+
+
+def validate(
+    *,
+    models: str | Sequence[str] = MODELS,
+    strategies: str | Sequence[str] = STRATEGIES,
+    nproc_per_node: int | Sequence[int] = 2,
+    cost: str | Sequence[str] = "calibrated",
+    rank: int | None = None,
+    batch: int | None = None,
+    iterations: int = 5,
+    repeats: int = 3,
+    cluster: str | Path | Cluster | None = None,
+    profile_budget: float | str | None = None,
+    output: str | Path | None = None,
+    runner: Runner | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Validation:
+    """Run every network under every strategy and compare with what was predicted.
+
+    Lists may be given as text with commas. `cost` is a cost model, several, or "all". `batch` is over all ranks: 4 per
+    rank if left out. Each plan runs `repeats` times, `iterations` steps each, in turn with the others. `rank` adds the
+    order of so many near-optimal plans per network. The machine is measured first, for every number of ranks, unless
+    `cluster` says what it does. `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
+    """
+    names, costs = listed(models), listed(COSTS if cost == "all" else cost)
+    counts = [nproc_per_node] if isinstance(nproc_per_node, int) else list(nproc_per_node)
+    for name in costs:
+        model_named(name)
+    for name in listed(strategies):
+        check_strategy(name)
+    if rank is not None and rank < 3:
+        raise RequestError(f"`rank` needs 3 plans or more to have an order (got {rank})")
+    for count in counts:
+        check_ranks(count)
+    if output is not None:
+        check_target(Path(output))
+    budget_s = seconds_of(profile_budget)
+    skipped: list[dict[str, Any]] = []
+    bars: list[Bar] = []
+    rankings: list[Ranking] = []
+    run = runner or _run
+    for count in counts:
+        machine = _machine(cluster, count, progress)
+        subjects: list[_Subject] = []
+        for model in names:
+            for strategy in listed(strategies):
+                progress(f"planning {model}, {strategy}, {count} ranks")
+                try:
+                    made = planned(model, machine, batch=batch or PER_DEVICE * count, strategy=strategy)
+                    subjects.append(_priced(made, strategy, costs, budget_s, skipped))
+                except SlicewiseError as error:
+                    skipped.append(_why(model, strategy, count, error))
+        bars += _bars(subjects, run, iterations, repeats, skipped, progress)
+        if rank is not None:
+            for model in names:
+                progress(f"the order of {rank} plans of {model} on {count} ranks")
+                best = planned(model, machine, batch=batch or PER_DEVICE * count)
+                near = [_priced(plan, LAYERWISE, costs, budget_s, skipped) for plan in near_optimal(best, rank)]
+                rankings += _rankings(near, costs, run, iterations, repeats, skipped, progress)
+    found = Validation(bars=tuple(bars), rankings=tuple(rankings), skipped=tuple(skipped))
+    if output is not None:
+        write_file(Path(output), json.dumps(found.to_dict(), indent=1) + "\n")
+    return found
+
+
+def listed(given: str | Iterable[str]) -> list[str]:
+    """`"a,b c"`, `["a,b", "c"]`: each name once."""
+    texts = [given] if isinstance(given, str) else list(given)
+    return list(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
+
+
+def _machine(cluster: str | Path | Cluster | None, ranks: int, progress: Callable[[str], None]) -> Cluster:
+    if cluster is not None:
+        return (cluster if isinstance(cluster, Cluster) else load_cluster(cluster)).with_devices(ranks)
+    progress(f"measuring this machine on {ranks} ranks")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"local-{ranks}.toml"
+        _slicewise("calibrate", "--quick", "--nproc-per-node", str(ranks), "-o", str(path), "--json")
+        return replace(load_cluster(path), name="local")
+
+
+def _priced(
+    made: Plan, strategy: str, costs: Sequence[str], budget_s: float | None, skipped: list[dict[str, Any]]
+) -> _Subject:
+    predicted: dict[str, Prediction] = {}
+    for cost in costs:
+        try:
+            predicted[cost] = _predicted(replace(made, cost_model=cost), budget_s)
+        except SlicewiseError as error:
+            skipped.append({**_why(made.model, strategy, made.devices, error), "cost_model": cost})
+    return _Subject(plan=made, strategy=strategy, predicted=predicted)
+
+
+def _predicted(plan: Plan, budget_s: float | None) -> Prediction:
+    model = model_named(plan.cost_model)
+    if plan.pipeline is not None and not model.pipelines:
+        raise RequestError(f"{plan.cost_model} has no price for a pipeline")
+    if not model.space.reductions and any("C" in slicing for slicing in plan.slicings.values()):
+        raise RequestError(f"{plan.cost_model} has no price for sliced input channels")
+    if plan.cost_model == MeasuredModel.name:
+        plan = timed_plan(lambda timed: replace(plan, machine=timed), plan.hardware(), budget_s)
+    return predicted_of(plan, plan.network(), plan.hardware())
+
+
+def _bars(
+    subjects: Sequence[_Subject],
+    run: Runner,
+    iterations: int,
+    repeats: int,
+    skipped: list[dict[str, Any]],
+    progress: Callable[[str], None],
+) -> list[Bar]:
+    ran = _alternated(subjects, run, iterations, repeats, skipped, progress)
+    return [
+        _bar(subject, cost, predicted, results)
+        for subject, results in zip(subjects, ran, strict=True)
+        if results
+        for cost, predicted in subject.predicted.items()
+    ]
+
+
+def _alternated(
+    subjects: Sequence[_Subject],
+    run: Runner,
+    iterations: int,
+    repeats: int,
+    skipped: list[dict[str, Any]],
+    progress: Callable[[str], None],
+) -> list[list[Ran]]:
+    """All of them in turn, `repeats` times; none of what failed."""
+    ran: list[list[Ran]] = [[] for _ in subjects]
+    failed: set[int] = set()
+    for turn in range(repeats):
+        for number, subject in enumerate(subjects):
+            if number in failed:
+                continue
+            plan = subject.plan
+            progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn + 1} of {repeats})")
+            try:
+                ran[number].append(run(plan, iterations))
+            except SlicewiseError as error:
+                failed.add(number)
+                ran[number] = []
+                skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
+    return ran
+
+
+def _bar(subject: _Subject, cost: str, predicted: Prediction, results: Sequence[Ran]) -> Bar:
+    plan, told = subject.plan, predicted.to_dict()
+    steps = [result["iteration_s"] for result in results]
+    measured_s = median(step["median"] for step in steps)
+    low, high = (
+        (min(step["median"] for step in steps), max(step["median"] for step in steps))
+        if len(steps) > 1
+        else (steps[0]["p10"], steps[0]["p90"])
+    )
+    return Bar(
+        model=plan.model,
+        strategy=subject.strategy,
+        ranks=plan.devices,
+        cost_model=cost,
+        predicted_s=predicted.iteration_s,
+        measured_s=measured_s,
+        spread=(high - low) / measured_s,
+        batch=plan.batch,
+        terms={
+            term.name: (
+                float(told.get(f"{term.waited}_s", 0.0)),
+                median(max(0.0, result.get(f"{term.name}_s", 0.0)) for result in results),
+            )
+            for term in LAYER_TERMS
+        },
+        memory_bytes=(
+            float(predicted.peak_memory_bytes),
+            float(median(max(result["peak_memory_bytes"]) for result in results)),
+        ),
+    )
+
+
+def _rankings(
+    near: Sequence[_Subject],
+    costs: Sequence[str],
+    run: Runner,
+    iterations: int,
+    repeats: int,
+    skipped: list[dict[str, Any]],
+    progress: Callable[[str], None],
+) -> list[Ranking]:
+    ran = _alternated(near, run, iterations, repeats, skipped, progress)
+    found = []
+    for cost in costs:
+        pairs = [
+            (subject.predicted[cost].iteration_s, median(result["iteration_s"]["median"] for result in results))
+            for subject, results in zip(near, ran, strict=True)
+            if results and cost in subject.predicted
+        ]
+        if len(pairs) > 1:
+            plan = near[0].plan
+            predicted_s, measured_s = zip(*pairs, strict=True)
+            found.append(
+                Ranking(
+                    model=plan.model,
+                    ranks=plan.devices,
+                    cost_model=cost,
+                    predicted_s=predicted_s,
+                    measured_s=measured_s,
+                )
+            )
+    return found
+
+
+def _run(plan: Plan, iterations: int) -> Ran:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        plan.save(path)
+        return _slicewise("run", str(path), "--iterations", str(iterations), "--json")
+
+
+def _slicewise(*arguments: str) -> dict[str, Any]:
+    """The document that a command prints; in processes of its own, as a user starts it."""
+    command = [sys.executable, "-m", "slicewise", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        words = [line for line in done.stderr.splitlines() if line.strip()]
+        raise RequestError(words[-1].removeprefix("slicewise: ") if words else f"ended with code {done.returncode}")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _why(model: str, strategy: str, ranks: int, error: Exception) -> dict[str, Any]:
+    return {"model": model, "strategy": strategy, "ranks": ranks, "reason": str(error)}

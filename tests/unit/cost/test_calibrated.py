@@ -1,0 +1,103 @@
+"""Layers as they were measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slicewise.cluster.lines import Line
+from slicewise.cost.analytic import AnalyticModel
+from slicewise.cost.calibrated import CalibratedModel, line_kind
+from slicewise.cost.registry import usual_model
+from slicewise.cost.training import Training
+from slicewise.graph.dims import Dim
+from slicewise.partition.choices import Choices
+from slicewise.partition.legal import legal_choices
+from slicewise.planning.asking import plan
+from tests.builders import DEVICE, Net, machine, small_cnn
+
+LINE = Line(call_s=1e-5, s_per_flop=1e-10, s_per_item=1e-9, s_per_weight=1e-8)
+LINES = {
+    "window": {"forward": LINE, "backward_input": LINE, "backward_weight": LINE},
+    "norm": {"forward": Line(s_per_item=1e-9), "backward_input": Line(s_per_item=2e-9)},
+    "shared_norm": {"forward": Line(s_per_item=5e-9), "backward_input": Line(s_per_item=7e-9)},
+    "update": {"sgd": Line(call_s=1e-4, s_per_weight=1e-9)},
+}
+PAIR = replace(machine(2), device=replace(DEVICE, layers=LINES))
+
+
+def seconds(name: str, dim: Dim | None, net: Net, model: type = CalibratedModel) -> tuple[float, float, float]:
+    made = model(net.graph, PAIR)
+    found = made.layer_seconds(net.graph[name], Choices.of([(dim,)], PAIR.mesh))
+    return float(found.forward_s[0]), float(found.backward_s[0]), float(found.update_s[0])
+
+
+def test_a_layer_takes_what_the_line_of_its_kind_says() -> None:
+    net = Net()
+    name = net.conv(net.relu(net.conv(net.input(4, 3, 8, 8), 3)), 6)
+    net.output(net.relu(name))
+    layer = net.graph[name]
+    assert line_kind(layer) == "window"
+    weights, items = sum(weight.size for weight in layer.weights), 2 * 3 * 8 * 8 + 2 * 6 * 8 * 8
+    expected = 1e-5 + 1e-10 * layer.flops() / 2 + 1e-9 * items + 1e-8 * weights
+    forward_s, backward_s, update_s = seconds(name, Dim.N, net)
+    assert forward_s == pytest.approx(expected)
+    assert backward_s == pytest.approx(2 * expected)
+    assert update_s == pytest.approx(1e-4 * len(layer.weights) + 1e-9 * weights)
+
+
+def test_a_norm_across_ranks_is_a_kind_of_its_own() -> None:
+    net = Net()
+    name = net.norm(net.conv(net.input(4, 3, 8, 8), 4))
+    net.output(net.relu(name))
+    items = 2 * 4 * 4 * 8 * 8 / 2
+    assert seconds(name, Dim.F, net)[:2] == pytest.approx((1e-9 * items, 2e-9 * items))
+    assert seconds(name, Dim.N, net)[:2] == pytest.approx((5e-9 * items, 7e-9 * items))
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [("aten.relu.default", "elementwise"), ("aten.elu.default", "smooth"), ("aten.dropout.default", "smooth")],
+)
+def test_functions_of_many_instructions_are_known_by_name(op: str, kind: str) -> None:
+    net = Net()
+    name = net.relu(net.input(4, 3, 8, 8))
+    assert line_kind(replace(net.graph[name], options={"op": op})) == kind
+
+
+def test_what_was_not_measured_is_priced_as_analytic_prices_it() -> None:
+    net = Net()
+    name = net.relu(net.conv(net.input(4, 3, 8, 8), 4))
+    net.output(name)
+    assert seconds(name, Dim.N, net) == seconds(name, Dim.N, net, AnalyticModel)
+
+
+def test_being_cut_makes_no_layer_cheaper_in_all() -> None:
+    graph = small_cnn(8)
+    one = replace(PAIR, tiers=machine(1).tiers)
+    for layer in graph:
+        if not layer.inputs:
+            continue
+        choices = legal_choices(layer, PAIR.mesh, CalibratedModel.space)
+        cut = CalibratedModel(graph, PAIR).layer_seconds(layer, choices)
+        whole = CalibratedModel(graph, one).layer_seconds(layer, Choices.of([()], one.mesh))
+        assert np.all(2 * cut.forward_s >= whole.forward_s * (1 - 1e-12)), layer.name
+        assert np.all(cut.forward_s <= whole.forward_s * (1 + 1e-12)) or layer.statistics
+
+
+def test_a_machine_whose_layers_were_measured_is_planned_by_them() -> None:
+    assert usual_model(PAIR) is CalibratedModel
+    assert usual_model(machine(2)) is AnalyticModel
+    made = plan(small_cnn(8), PAIR)
+    assert made.cost_model == "calibrated"
+    assert made.certificate["optimal"]
+    assert plan(small_cnn(8), PAIR, cost="analytic").cost_model == "analytic"
+    assert plan(small_cnn(8), PAIR, strategy="pipeline").cost_model == "calibrated"
+
+
+def test_other_dtypes_are_not_measured() -> None:
+    half = replace(PAIR, device=replace(PAIR.device, reduced_flops_per_s={"bf16": 2e12}))
+    graph, training = small_cnn(8), Training(dtype="bf16")
+    models = (CalibratedModel(graph, half, training), AnalyticModel(graph, half, training))
+    calibrated, analytic = (model.whole_seconds() for model in models)
+    assert calibrated == analytic

@@ -1,0 +1,107 @@
+"""Validation from plans to scores, with runs that are made up: real ones are in tests/validation."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slicewise.errors import RequestError, SlicewiseError, UnknownName
+from slicewise.plans.plan import Plan
+from slicewise.report.reporting import report
+from slicewise.report.validation import show_validation
+from slicewise.running.near_optimal import near_optimal
+from slicewise.running.validating import listed, validate
+from tests.builders import machine
+
+
+class Runs:
+    """A machine on which every step takes twice as long as predicted; `filter` fails."""
+
+    def __init__(self) -> None:
+        self.order: list[Plan] = []
+
+    def __call__(self, plan: Plan, iterations: int) -> dict[str, Any]:
+        self.order.append(plan)
+        if plan.request is not None and plan.request.strategy == "filter":
+            raise RequestError("out of luck")
+        seconds = 2 * plan.predicted.iteration_s
+        step = {"median": seconds, "p10": 0.9 * seconds, "p90": 1.1 * seconds}
+        return {"iteration_s": step, "compute_s": seconds, "peak_memory_bytes": [1000, 2000]}
+
+
+def test_every_strategy_is_planned_priced_and_run_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs, path = Runs(), tmp_path / "report.json"
+    found = validate(
+        models="lenet5",
+        strategies=["data,filter", "pipeline"],
+        cost=["analytic", "optcnn"],
+        batch=8,
+        repeats=2,
+        cluster=machine(2),
+        output=path,
+        runner=runs,
+    )
+    assert [plan.request.strategy for plan in runs.order if plan.request] == [
+        "data",
+        "filter",
+        "pipeline",
+        "data",
+        "pipeline",
+    ]
+    told = found.to_dict()
+    assert [(bar["strategy"], bar["cost_model"]) for bar in told["bars"]] == [
+        ("data", "analytic"),
+        ("data", "optcnn"),
+        ("pipeline", "analytic"),
+    ]
+    assert told["bars"][0]["accuracy"] == pytest.approx(0.5)
+    assert {(item["strategy"], item["reason"]) for item in told["skipped"]} == {
+        ("filter", "out of luck"),
+        ("pipeline", "optcnn has no price for a pipeline"),
+    }
+    show_validation(told)
+    assert "left out: lenet5, filter, 2 ranks: out of luck" in " ".join(capsys.readouterr().out.split())
+    page = report([path])
+    assert isinstance(page, str)
+    assert "Predictions against runs" in page
+
+
+def test_plans_around_the_best_are_legal_different_and_ordered() -> None:
+    found = validate(
+        models="lenet5",
+        strategies="data",
+        rank=6,
+        batch=8,
+        repeats=1,
+        cost="analytic",
+        cluster=machine(2),
+        runner=Runs(),
+    )
+    (ranking,) = found.rankings
+    assert len(ranking.predicted_s) == 6
+    assert list(ranking.predicted_s) == sorted(ranking.predicted_s)
+
+
+def test_near_optimal_begins_with_the_best() -> None:
+    from slicewise.planning.asking import plan
+
+    best = plan("lenet5", machine(2), batch=8)
+    near = near_optimal(best, 5)
+    assert near[0].slicings == best.slicings
+    assert Counter(tuple(each.slicings.values()) for each in near).most_common(1)[0][1] == 1
+
+
+def test_lists_take_spaces_and_commas() -> None:
+    assert listed(["a,b", "c", "a"]) == ["a", "b", "c"] == listed("a, b c")
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [({"cost": "guess"}, UnknownName), ({"strategies": "luck"}, UnknownName), ({"rank": 2}, RequestError)],
+)
+def test_what_cannot_be_meant_is_refused_before_any_work(asked: dict[str, Any], error: type[SlicewiseError]) -> None:
+    runs = Runs()
+    with pytest.raises(error):
+        validate(models="lenet5", cluster=machine(2), runner=runs, **asked)
+    assert not runs.order
