@@ -13,13 +13,14 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import machine
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
+from tests.distributed.conftest import world_of
 from tests.distributed.cuts import cut_plans
 from tests.distributed.world import World
 from tests.pricing import cost_of
-from tests.third_party import ATTENTION, NETWORKS
+from tests.third_party import ATTENTION, MORE, NETWORKS
 
 TOLERANCE = 1e-9
-EVERY = NETWORKS | ATTENTION
+EVERY = NETWORKS | ATTENTION | MORE
 EXECUTED = ("RegNet", "ConvNeXt V2", "EfficientNet", "BiT", "PoolFormer", "UNet", "SegResNet", "DenseNet")
 
 
@@ -43,7 +44,9 @@ def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair
         assert counted == predicted, label
 
 
-@pytest.mark.parametrize(("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1)])
+@pytest.mark.parametrize(
+    ("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1), ("DETR", 4), ("DINOv3", 4)]
+)
 def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name: str, batch: int, pair: World) -> None:
     assert pair.run(_differences, name, batch, 1) == []
 
@@ -52,6 +55,13 @@ def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name:
 @pytest.mark.parametrize(("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 2)])
 def test_networks_with_attention_on_four_ranks_equal_one_device(name: str, batch: int, quartet: World) -> None:
     assert quartet.run(_differences, name, batch, 1, 4) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_unseen_networks_with_attention_equal_one_device(name: str, ranks: int, worlds: dict[int, World]) -> None:
+    assert world_of(worlds, ranks).run(_differences, name, 4, 1, ranks) == []
 
 
 @pytest.mark.parametrize("name", ["ViT", "Swin"])
@@ -77,9 +87,9 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
 def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]:
     torch.manual_seed(0)
     network = EVERY[name]
-    model = network.build()
+    model = network.build().double()
     mesh = Mesh.of({"local": ranks})
-    graph = capture(model, torch.zeros(2, *network.shape), name=name).with_batch(batch)
+    graph = capture(model, network.sample(torch.float64), name=name).with_batch(batch)
     plans = _plans(name, graph, mesh)
     plans |= {f"random {seed}": random_slicings(graph, mesh, seed) for seed in range(seeds)}
     wrong = []
@@ -92,7 +102,7 @@ def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]
 
 
 def _plans(name: str, graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:
-    return cut_plans(graph, mesh) if name in ATTENTION else _spatial_plans(graph, mesh)
+    return _spatial_plans(graph, mesh) if name in NETWORKS else cut_plans(graph, mesh)
 
 
 def _spatial_plans(graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:

@@ -3,7 +3,6 @@
 import warnings
 
 import pytest
-import torch
 
 import slicewise as sw
 from slicewise.graph.capture import OpaqueLayerWarning, capture
@@ -24,7 +23,7 @@ def graphs() -> dict[str, LayerGraph]:
     for name, network in EVERY.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OpaqueLayerWarning)
-            captured[name] = capture(network.build(), torch.zeros(2, *network.shape), name=name)
+            captured[name] = capture(network.build(), network.sample(), name=name)
     return captured
 
 

@@ -246,13 +246,13 @@ def test_a_sample_that_does_not_fit_is_told_apart_from_a_model_that_does_not() -
         capture(nn.Conv2d(4, 4, 3), IMAGE)
 
 
-def test_parts_that_run_without_gradients_are_refused_with_what_would_work() -> None:
+def test_parts_under_autocast_are_refused_with_what_would_work() -> None:
     def partly(x: Tensor) -> Tensor:
-        with torch.no_grad():
-            y = x * 2
+        with torch.autocast("cpu"):
+            y = torch.nn.functional.conv2d(x, torch.ones(3, 3, 1, 1))
         return x + y
 
-    with pytest.raises(GraphError, match=r"switches gradients on or off.*use detach"):
+    with pytest.raises(GraphError, match=r"switches autocast on.*move it out"):
         capture(_called(partly), IMAGE)
 
 
