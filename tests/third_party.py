@@ -303,7 +303,10 @@ ATTENTION: dict[str, ThirdParty] = {
         shape=(1, 32, 32, 32),
     ),
     "DETR": ThirdParty(build=_detr, shape=(3, 64, 64)),  # branches on infinities; learned queries
-    "DINOv3": ThirdParty(build=_of("DINOv3ViT.Model", **_TOKENS, num_register_tokens=2), shape=IMAGE),  # no_grad, autocast, turned positions
+    # without gradients and autocast for a while; positions that turn queries and keys
+    "DINOv3": ThirdParty(
+        build=_of("DINOv3ViT.Model", **_TOKENS, num_register_tokens=2, pos_embed_rescale=None), shape=IMAGE
+    ),
 }
 
 LONGER = (3, 64, 64)

@@ -87,7 +87,7 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
                 raise
     if not any(layer.kind is Kind.OUTPUT for layer in layers):
         raise GraphError(f"{name}: forward() returns no tensor that it computes")
-    for text in tracer.warnings:
+    for text in (tracer.warnings[layer.name] for layer in layers if layer.name in tracer.warnings):
         warnings.warn(text, OpaqueLayerWarning, stacklevel=2)
     graph = LayerGraph(
         name=name,

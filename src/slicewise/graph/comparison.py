@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from slicewise.graph.dims import WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -72,6 +73,12 @@ def _structure(value: Any) -> Any:
     return "a number" if is_number else value
 
 
+def _letters(layer: Layer) -> tuple[str, ...]:
+    """Of what it reads; graphs of earlier releases have no letter for attention's keys."""
+    attends = layer.kind is Kind.ATTENTION
+    return tuple(dims.replace(Dim.K, WHOLE) if attends else dims for dims in layer.input_dims)
+
+
 _ASPECTS: Mapping[str, Callable[[Layer], Any]] = {
     "a layer called": lambda layer: layer.name,
     "the operator": _operator,
@@ -81,5 +88,5 @@ _ASPECTS: Mapping[str, Callable[[Layer], Any]] = {
     "inputs of shape": lambda layer: layer.input_shapes,
     "outputs of shape": lambda layer: layer.shape,
     "groups": lambda layer: layer.groups,
-    "the dims": lambda layer: (*layer.input_dims, layer.dims),
+    "the dims": lambda layer: (*_letters(layer), layer.dims),
 }

@@ -9,4 +9,3 @@ def leave_out_empties(graph: fx.Graph) -> None:
         tensors = [tensor for tensor in node.args[0] if tensor.meta["val"].numel()]
         if tensors and len(tensors) < len(node.args[0]):
             node.args = (tensors, *node.args[1:])
-    graph.eliminate_dead_code()

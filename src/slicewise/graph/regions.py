@@ -17,7 +17,6 @@ def inline_regions(module: fx.GraphModule) -> None:
     while regions := [node for node in module.graph.nodes if _inlined(node)]:
         for region in regions:
             _inline(module, region)
-    module.graph.eliminate_dead_code()
 
 
 def _inlined(node: fx.Node) -> bool:

@@ -57,7 +57,7 @@ class Tracer:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.derived: set[str] = set()
         self.names: Counter[str] = Counter()
-        self.warnings: list[str] = []
+        self.warnings: dict[str, str] = {}  # by layer
         self.returned: list[int | Mapping[str, Any]] = []  # per item that forward() returns
         self.spelled_out: list[Layer] = []  # constants of one item that an operator wants as a tensor
 
@@ -217,7 +217,7 @@ class Tracer:
             items *= size
         per_sample = items % self.batch == 0
         held = units.amount(4 * (items // self.batch if per_sample else items), "B") + " per sample" * per_sample
-        self.warnings.append(
+        self.warnings[name] = (
             f"{name}: slicewise does not know how to slice {node.target}; the layer is replicated and each device "
             f"holds all of its output, {held}"
         )

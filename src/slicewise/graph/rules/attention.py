@@ -1,4 +1,7 @@
-"""Attention: `NAQ., NA.., NA.. -> NAQ.`. Every query looks at all keys; a bias or mask has the scores' letters."""
+"""Attention: `NAQ., NAK., NAK. -> NAQ.`. A bias or mask has the scores' letters.
+
+Sliced by key, a device has the summands of its own keys: the output has no K.
+"""
 
 from slicewise.graph.dims import WHOLE, Dim
 from slicewise.graph.kind import Kind
@@ -23,7 +26,7 @@ def attention(call: Call) -> Found:
         "query": f"{leading}Q{WHOLE}",
         "key": _shared(key, leading, call),
         "value": _shared(value, leading, call),
-        "attn_mask": aligned(call.operands["attn_mask"].shape, f"{leading}Q{WHOLE}", scores)
+        "attn_mask": aligned(call.operands["attn_mask"].shape, f"{leading}QK", scores)
         if "attn_mask" in call.operands
         else "",
     }
@@ -45,4 +48,4 @@ def _shared(operand: Operand, leading: str, call: Call) -> str:
     letters = (
         letter if size == full or (letter == Dim.A and grouped and size > 1) else WHOLE for letter, size, full in sizes
     )
-    return "".join(letters) + WHOLE * 2
+    return "".join(letters) + Dim.K + WHOLE
