@@ -30,7 +30,7 @@ def _enabled(region: fx.Node) -> bool:
 
 def _inline(module: fx.GraphModule, region: fx.Node) -> None:
     place = next(place for place, given in enumerate(region.args) if _is_part(given))
-    part = getattr(module, region.args[place].target)  # type: ignore[union-attr]
+    part = getattr(module, str(region.args[place].target))  # type: ignore[union-attr]
     detached = str(region.target) == _GRADIENTS and not _enabled(region)
     given = iter(region.args[place + 1 :])
     copies: dict[fx.Node, Any] = {}

@@ -22,7 +22,7 @@ class Frozen(nn.Module):
 class Awakened(Frozen):
     def forward(self, x: Tensor) -> Tensor:
         with torch.no_grad():
-            y = self.one(x)
+            y: Tensor = self.one(x)
             with torch.enable_grad():
                 y = self.other(y)
         return y

@@ -3,7 +3,7 @@
 Sliced by key, a device has the summands of its own keys: the output has no K.
 """
 
-from slicewise.graph.dims import WHOLE, Dim
+from slicewise.graph.dims import SPACE, WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, Operand, Source, once_each, rule
 from slicewise.graph.rules.pointwise import aligned
@@ -17,7 +17,8 @@ def attention(call: Call) -> Found:
         return None
     if any(operand.source is not Source.INPUT for operand in (query, key, value)):
         return None
-    leading = "".join(letter if letter == Dim.N else WHOLE for letter in query.letters[:-2])
+    kept = (Dim.N, *SPACE)  # windows lie in space
+    leading = "".join(letter if letter in kept else WHOLE for letter in query.letters[:-2])
     heads = leading.rfind(WHOLE)
     if heads >= 0:
         leading = leading[:heads] + Dim.A + leading[heads + 1 :]

@@ -41,11 +41,11 @@ def prelu(call: Call) -> Found:
 
 @rule("embedding")
 def embedding(call: Call) -> Found:
-    """A row of the table for every number: `NW, .F -> NWF`."""
+    """A row of the table for every number: `NW, CF -> NWF`. With some of the rows, a sum over C of rows and zeros."""
     numbers = call.operands["indices"].letters.replace("F", WHOLE)
     if call.arguments["sparse"] or call.arguments["scale_grad_by_freq"]:
         return None
-    operands = call.spelled(weight=f"{WHOLE}F", indices=numbers)
+    operands = call.spelled(weight="CF", indices=numbers)
     return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=f"{numbers}F")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from slicewise.errors import GraphError
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, stream
@@ -15,7 +16,10 @@ def repeated(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     """The same on every rank, random numbers included; the operator is told the mode."""
     arguments = layer.options["arguments"]
     if layer.options["op"] == "slicewise.constant":
-        numbers = torch.tensor(arguments["values"], dtype=constant(arguments["dtype"]), device=context.device)
+        dtype = constant(arguments["dtype"])
+        if not isinstance(dtype, torch.dtype):
+            raise GraphError(f"{layer.name}: {dtype} is no dtype; a constant has one, such as torch.float32")
+        numbers = torch.tensor(arguments["values"], dtype=dtype, device=context.device)
         return lambda inputs: numbers
     call, values = caller(layer), bound(layer, slicing, context)
     # a batch norm that keeps no statistics always uses the batch's
