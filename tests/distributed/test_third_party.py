@@ -9,6 +9,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import machine
@@ -77,7 +78,11 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
     for batch in (4, 3):
         graph = capture(model, torch.zeros(2, *EVERY[name].shape), name=name).with_batch(batch)
         costs = AnalyticModel(graph, cluster)
-        plans = _plans(name, graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
+        # masks stay whole: they are not of the plan's dtype
+        chosen = random_slicings(graph, cluster.mesh, 0)
+        masks = [layer for layer in graph if layer.name not in graph.gradients and not layer.kind.has(Trait.EDGE)]
+        whole: Slicing = (None,) * len(cluster.mesh.axes)
+        plans = _plans(name, graph, cluster.mesh) | {"random": chosen | {layer.name: whole for layer in masks}}
         for label, slicings in plans.items():
             predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
