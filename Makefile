@@ -47,6 +47,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --ignore tests/distributed
 
+test-long: export SLICEWISE_TESTS := long
 test-long: lint
 	$(BIN)/python -m pytest $(TIMED)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)

@@ -63,14 +63,14 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
 
 
-def bytes_of(limit: float | str | None) -> float | None:
-    """Of a memory limit: a number, or text such as "8GiB"."""
+def bytes_of(limit: float | str | None, what: str = "memory limit") -> float | None:
+    """A number, or text such as "8GiB"."""
     try:
         value = parse_amount(limit) if isinstance(limit, str) else limit
     except ValueError:
         value = 0.0
     if value is not None and not value > 0:
-        raise RequestError(f"memory limit must look like 8GiB, 16GB or a number of bytes (got {limit!r})")
+        raise RequestError(f"{what} must look like 8GiB, 16GB or a number of bytes (got {limit!r})")
     return value
 
 

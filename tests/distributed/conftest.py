@@ -21,7 +21,7 @@ def world_of(worlds: dict[int, World], ranks: int) -> World:
     return worlds[ranks]
 
 
-@pytest.fixture(params=[2, 4], ids=["2ranks", "4ranks"])
+@pytest.fixture(params=[2, pytest.param(4, marks=pytest.mark.long)], ids=["2ranks", "4ranks"])
 def world(request: pytest.FixtureRequest, worlds: dict[int, World]) -> World:
     return world_of(worlds, request.param)
 

@@ -21,6 +21,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import baseline_slicings
 from tests.builders import machine
+from tests.campaigns import sample
 from tests.distributed.comparing import random_slicings
 from tests.distributed.prediction import by_layer, expected, kinds, planned
 from tests.distributed.recording import Collective, recording
@@ -40,12 +41,12 @@ SHORT = {"short resnet": (lambda: ResNet(blocks=(1, 1, 1, 1), classes=8, width=8
 EXACT, LOCAL = Training(), Training(batchnorm="local")
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", sample(NETWORKS, quick=["alexnet", "unet3d", "vit"]))
 def test_bytes_and_collectives_of_every_strategy_equal_the_prediction(name: str, world: World) -> None:
     _check(name, 4, world)
 
 
-@pytest.mark.parametrize("batch", [8, 11])
+@pytest.mark.parametrize("batch", sample([8, 11], quick=[11]))
 def test_they_do_where_batch_norms_are_local(batch: int, world: World) -> None:
     _check("short resnet", batch, world, LOCAL)
 

@@ -16,6 +16,10 @@ from tests.distributed.world import World
 TOLERANCE = 1e-10
 # cases of many layers: on more than two ranks only their products, for other cases walk the rest
 LARGE = ("attention", "multi-head attention", "attention in windows")
+SEVERAL_AXES = (
+    "conv2d strided", "transposed 2d", "linear", "max pool ceil", "batch norm", "group norm", "concat",
+    "attention in windows", "words",
+)  # fmt: skip
 BATCH = 5  # divides over no mesh here: every rank gets the whole batch, and parts are uneven
 
 
@@ -24,6 +28,11 @@ def test_every_legal_slicing_computes_what_one_device_computes(name: str, world:
     walked, wrong = world.run(_walk, name, world.ranks)
     assert walked > 1
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", SEVERAL_AXES)
+def test_so_does_every_slicing_over_two_axes(name: str, quartet: World) -> None:
+    assert quartet.run(_walk, name, quartet.ranks)[1] == []
 
 
 def _walk(name: str, ranks: int) -> tuple[int, list[str]]:

@@ -27,6 +27,7 @@ from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
 from tests.builders import machine
 from tests.by_chunk import by_chunk
+from tests.campaigns import sample
 from tests.distributed.comparing import CUBES, Truth, compare, random_slicings, whole
 from tests.distributed.world import World
 
@@ -45,7 +46,7 @@ NORMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("batch", [8, 11, 14])
+@pytest.mark.parametrize("batch", sample([8, 11, 14], quick=[11]))
 @pytest.mark.parametrize("name", NORMS)
 def test_every_slicing_of_a_local_norm_equals_one_device_that_goes_chunk_by_chunk(
     name: str, batch: int, world: World
@@ -118,6 +119,7 @@ def _plans(graph: LayerGraph, ranks: int) -> dict[str, dict[str, Slicing]]:
     return plans | {f"random {seed}": random_slicings(graph, machine(ranks).mesh, seed) for seed in range(3)}
 
 
+@pytest.mark.long
 def test_a_residual_network_under_any_plan_trains_as_under_ddp(quartet: World) -> None:
     """The last of its steps has fewer samples."""
     found = quartet.run(_trained_beside_ddp)

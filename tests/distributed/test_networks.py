@@ -9,6 +9,7 @@ from torch import nn
 from slicewise.cluster.cluster import parse_cluster
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
+from slicewise.cost.training import PLAIN
 from slicewise.graph.capture import capture
 from slicewise.graph.zoo import AlexNet, UNet3d
 from slicewise.partition.buckets import buckets
@@ -104,8 +105,12 @@ def test_running_statistics_equal_one_device(pair: World) -> None:
 
 
 def test_data_parallel_gradients_travel_in_as_many_all_reduces_as_there_are_buckets(pair: World) -> None:
-    counted, planned = pair.run(_sync_collectives)
-    assert counted == planned
+    numbers = []
+    for size in (PLAIN.bucket_items, 1 << 18, 1):
+        counted, planned = pair.run(_sync_collectives, size)
+        assert counted == planned
+        numbers.append(counted)
+    assert len(set(numbers)) == len(numbers)
 
 
 def _network(name: str) -> nn.Module:
@@ -191,13 +196,13 @@ def _running_statistics_difference() -> float:
     return max(float((given[name].full_tensor() - value).abs().max()) for name, value in truth.items())
 
 
-def _sync_collectives() -> tuple[int, int]:
+def _sync_collectives(bucket_items: int) -> tuple[int, int]:
     mesh = Mesh.of({"local": 2})
     model = AlexNet(classes=8, dropout=0.0, width=8, hidden=1024)
     graph = capture(model, torch.zeros(2, 3, 224, 224)).with_batch(2)
     slicings = BASELINES["data"](AnalyticModel(graph, parse_cluster(CLUSTER, "test")))
-    net = SlicedModule(model, graph, slicings, mesh)
+    net = SlicedModule(model, graph, slicings, mesh, bucket_items=bucket_items)
     net(torch.randn(1, 3, 224, 224)).sum().backward()
     with CountCollectives() as counted:
         net(torch.randn(1, 3, 224, 224)).sum().backward()
-    return counted.collectives["all_reduce"], len(buckets(graph, slicings, mesh))
+    return counted.collectives["all_reduce"], len(buckets(graph, slicings, mesh, bucket_items))

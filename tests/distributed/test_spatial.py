@@ -35,10 +35,12 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 SPATIAL_KINDS = (Kind.CONV, Kind.POOL, Kind.NORM, Kind.ELEMENTWISE, Kind.CONCAT)
 
 
+@pytest.mark.long
 def test_resnet50_cut_by_height_or_width_equals_one_device(pair: World) -> None:
     check(pair.run(_differences, "resnet50", 2, ["H", "W"]))
 
 
+@pytest.mark.long
 def test_resnet50_cut_by_height_and_width_over_four_ranks_equals_one_device(quartet: World) -> None:
     check(quartet.run(_differences, "resnet50", 4, ["HW"]))
 

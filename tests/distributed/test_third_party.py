@@ -1,6 +1,6 @@
 """Networks that nobody here wrote, on two ranks: outputs, running statistics and all gradients of one device."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import machine
+from tests.campaigns import sample
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
 from tests.distributed.conftest import world_of
 from tests.distributed.cuts import cut_plans
@@ -25,8 +26,10 @@ EVERY = NETWORKS | ATTENTION | MORE
 EXECUTED = ("RegNet", "ConvNeXt V2", "EfficientNet", "BiT", "PoolFormer", "UNet", "SegResNet", "DenseNet")
 
 
-@pytest.mark.parametrize("name", EXECUTED)
-@pytest.mark.parametrize("batch", [4, 3])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    sample(product(EXECUTED, (4, 3)), quick=[("ConvNeXt V2", 3), ("PoolFormer", 4), ("UNet", 4), ("SegResNet", 3)]),
+)
 def test_third_party_networks_equal_one_device_under_a_spatial_and_random_plans(
     name: str, batch: int, pair: World
 ) -> None:
@@ -39,14 +42,18 @@ def test_third_party_networks_on_four_ranks_equal_one_device(name: str, quartet:
     assert quartet.run(_differences, name, 2, 4, 4) == []
 
 
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", sample(EXECUTED, quick=["ConvNeXt V2", "SegResNet"]))
 def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
         assert counted == predicted, label
 
 
 @pytest.mark.parametrize(
-    ("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1), ("DETR", 4), ("DINOv3", 4)]
+    ("name", "batch"),
+    sample(
+        [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1), ("DETR", 4), ("DINOv3", 4)],
+        quick=[("ViT", 4), ("Swin", 4), ("DETR", 4)],
+    ),
 )
 def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name: str, batch: int, pair: World) -> None:
     assert pair.run(_differences, name, batch, 1) == []
@@ -65,7 +72,7 @@ def test_unseen_networks_with_attention_equal_one_device(name: str, ranks: int, 
     assert world_of(worlds, ranks).run(_differences, name, 4, 1, ranks) == []
 
 
-@pytest.mark.parametrize("name", ["ViT", "Swin"])
+@pytest.mark.parametrize("name", sample(["ViT", "Swin"], quick=["ViT"]))
 def test_networks_with_attention_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
         assert counted == predicted, label

@@ -71,17 +71,9 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
 HEAVY = (
-    "cosmoflow",
-    "densenet121",
-    "inception_v3",
-    "resnet101",
-    "resnet152",
-    "diffusion_unet",
-    "swin_t",
-    "swin_unetr",
-    "unetr",
-    "vit_l_16",
-)
+    "cosmoflow", "densenet121", "diffusion_unet", "inception_v3", "resnet50", "resnet101", "resnet152", "swin_t",
+    "swin_unetr", "unet3d", "unetr", "vit_l_16",
+)  # fmt: skip
 
 
 def test_the_whole_zoo_is_trained() -> None:

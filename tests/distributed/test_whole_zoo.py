@@ -34,12 +34,12 @@ VOLUMES = ("cosmoflow", "unet3d")
 STRATEGIES = (*BASELINES, "layerwise")
 
 SAMPLE = [
-    ("resnet50", 8, "layerwise"),
+    ("alexnet", 8, "layerwise"),
     ("alexnet", 8, "owt"),
     ("textcnn", 8, "filter"),
     ("unet3d", 64, "spatial"),
     ("vgg16", 64, "layerwise"),
-    ("alexnet", 1024, "layerwise"),
+    ("textcnn", 1024, "layerwise"),
     ("cosmoflow", 64, "layerwise"),
 ]
 

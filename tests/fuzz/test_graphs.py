@@ -32,7 +32,7 @@ def test_a_mutated_graph_is_refused_or_planned(inputs: int, begin: int) -> None:
     campaign(inputs, begin, mutated(DOCUMENTS), planned)
 
 
-@sizes(250, 10_000)
+@sizes(80, 10_000)
 def test_a_mutated_capture_is_refused_or_planned(inputs: int, begin: int) -> None:
     campaign(inputs, begin, mutated(CAPTURED), planned)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -25,6 +25,7 @@ from slicewise.search.solver import Settings
 from slicewise.simulate.many import ManyPlans
 from slicewise.simulate.step import simulate_step
 from tests.builders import machine, residual_net, small_cnn
+from tests.campaigns import examples
 from tests.property.strategies import clusters, graphs, slicings
 
 Slicings = Mapping[str, Slicing]
@@ -49,7 +50,7 @@ def _best(model: AnalyticModel, simplify: float, limit: float = float("inf")) ->
     )
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(graphs(), clusters(), st.data())
 def test_it_is_as_fast_as_said_and_no_plan_is_below_the_bound(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -64,7 +65,7 @@ def test_it_is_as_fast_as_said_and_no_plan_is_below_the_bound(
         assert best.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(graphs(), clusters(), st.floats(0.0, 0.2))
 def test_a_simpler_plan_has_fewer_changes_and_stays_within_the_tolerance(
     graph: LayerGraph, cluster: Cluster, tolerance: float

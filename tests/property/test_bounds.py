@@ -4,13 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.partition.choices import Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.elimination import eliminate
 from slicewise.search.problem import Problem
+from tests.campaigns import examples
 from tests.property.enumeration import cheapest_with, every_plan
 from tests.property.strategies import any_problem, problems
 
@@ -24,7 +25,7 @@ def check(bounds: Bounds) -> None:
         assert np.all(bound <= truth + ROUNDING)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(any_problem(), st.integers(1, 6))
 def test_no_bound_exceeds_what_the_cheapest_plan_with_that_choice_costs(problem: Problem, rounds: int) -> None:
     bounds = Bounds(problem=problem)
@@ -35,7 +36,7 @@ def test_no_bound_exceeds_what_the_cheapest_plan_with_that_choice_costs(problem:
         check(bounds)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(2, 6).flatmap(lambda nodes: problems(list(pairwise(range(nodes))))))
 def test_on_a_chain_a_pass_each_way_makes_every_bound_exact(problem: Problem) -> None:
     bounds = Bounds(problem=problem)
@@ -48,7 +49,7 @@ def test_on_a_chain_a_pass_each_way_makes_every_bound_exact(problem: Problem) ->
     assert problem.cost(bounds.forward()) == pytest.approx(bounds.lower)  # the messages now lead to the optimum
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(any_problem(), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_dropping_choices_never_loses_an_optimum(problem: Problem, rounds: int, seed: int) -> None:
     """Whatever plan is in hand: any one, or the best itself."""
@@ -68,7 +69,7 @@ def test_dropping_choices_never_loses_an_optimum(problem: Problem, rounds: int, 
         check(bounds)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(any_problem(), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_messages_of_groups_bound_their_members(problem: Problem, rounds: int, seed: int) -> None:
     """Bounds for groups of choices, each as cheap as its cheapest member, go on as bounds for the members."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -10,10 +10,11 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.partition.layout import layouts
 from slicewise.partition.parts import box, volume
+from tests.campaigns import examples
 from tests.property.strategies import graphs, meshes, slicings
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(graphs(), meshes(), st.integers(1, 300), st.data())
 def test_every_gradient_that_must_be_summed_is_in_one_bucket_over_its_own_axes(
     graph: LayerGraph, mesh: Mesh, capacity: int, data: st.DataObject
@@ -28,7 +29,7 @@ def test_every_gradient_that_must_be_summed_is_in_one_bucket_over_its_own_axes(
     assert max(Counter(name for bucket in made for name in bucket.weights).values(), default=1) == 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(graphs(), meshes(), st.integers(1, 300), st.data())
 def test_a_bucket_holds_what_fits_and_at_least_one_weight(
     graph: LayerGraph, mesh: Mesh, capacity: int, data: st.DataObject
@@ -44,7 +45,7 @@ def test_a_bucket_holds_what_fits_and_at_least_one_weight(
         assert bucket.items <= capacity or len(bucket.weights) == 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(graphs(), meshes(), st.integers(1, 300), st.data())
 def test_buckets_over_the_same_axes_fill_from_the_last_layer(
     graph: LayerGraph, mesh: Mesh, capacity: int, data: st.DataObject

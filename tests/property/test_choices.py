@@ -1,7 +1,7 @@
 """Many slicings as arrays, against the same slicings one by one."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -9,6 +9,7 @@ from slicewise.graph.dims import Dim
 from slicewise.partition.choices import Choices, Ints, Layouts, axes_in
 from slicewise.partition.layout import Slicing
 from slicewise.partition.spelling import degrees
+from tests.campaigns import examples
 from tests.property.strategies import meshes
 
 
@@ -45,7 +46,7 @@ def test_slicings_are_appended_where_they_are_missing(drawn: tuple[Mesh, list[Sl
     assert [wider[row] for row in range(len(wider))] == list(dict.fromkeys([*present, *extra]))
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(meshes().flatmap(lambda mesh: st.tuples(st.just(mesh), many(mesh))), letters(), st.booleans())
 def test_layouts_are_told_apart_by_what_shards_each_dim_and_what_is_partial(
     drawn: tuple[Mesh, list[Slicing]], dims: str, partial: bool

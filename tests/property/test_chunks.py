@@ -2,7 +2,7 @@
 
 from itertools import accumulate, product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -14,6 +14,7 @@ from slicewise.partition.layout import layouts, statistics_axes
 from slicewise.partition.legal import Space, legal_slicings, refusal
 from slicewise.partition.parts import boxes
 from tests.builders import Net
+from tests.campaigns import examples
 from tests.property.strategies import meshes
 
 
@@ -29,7 +30,7 @@ def chunk_starts(layer: Layer) -> list[int]:
     return list(accumulate(cut(layer.shape[0], layer.chunk or 0)[:-1], initial=0))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(meshes(), st.data())
 def test_samples_are_sliced_wherever_no_chunk_is_cut(mesh: Mesh, data: st.DataObject) -> None:
     layer = data.draw(local_norms(mesh))
@@ -50,7 +51,7 @@ def test_a_batch_that_divides_is_sliced_along_any_axes(mesh: Mesh, data: st.Data
         assert statistics_axes(layer, slicing) == ()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(meshes(), st.data())
 def test_every_rank_gathers_two_numbers_per_chunk_and_channel_it_has(mesh: Mesh, data: st.DataObject) -> None:
     layer = data.draw(local_norms(mesh))

@@ -1,7 +1,7 @@
 """Machines with merged axes, against every pair of slicings of the machine they stand for."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -11,12 +11,13 @@ from slicewise.partition.choices import Choices
 from slicewise.partition.legal import Space, legal_choices
 from slicewise.search.coarse import merged
 from tests.builders import machine
+from tests.campaigns import examples
 from tests.property.strategies import DEEP_SIZES, clusters, graphs
 
 WIDE = Space(dims_per_layer=5, dims_per_tier=4)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(graphs(max_layers=2), clusters(DEEP_SIZES), st.integers(0, 2**32 - 1))
 def test_a_layout_change_between_groups_is_no_dearer_than_between_their_members(
     graph: LayerGraph, cluster: Cluster, seed: int
@@ -38,7 +39,7 @@ def test_a_layout_change_between_groups_is_no_dearer_than_between_their_members(
             assert np.all(coarse_s <= fine_s * (1 + 1e-9))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(clusters(DEEP_SIZES))
 def test_a_merged_machine_keeps_the_first_axes(cluster: Cluster) -> None:
     for axes in range(len(cluster.mesh.axes) + 1):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -19,11 +19,12 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import SPACES, legal_slicings
 from slicewise.partition.spelling import spelled
 from slicewise.simulate.step import simulate_step
+from tests.campaigns import examples
 from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.sampled_from(["analytic", "optcnn"]), st.data())
 def test_a_stretch_changes_by_what_the_plan_changes(
     graph: LayerGraph, cluster: Cluster, cost: str, data: st.DataObject
@@ -43,7 +44,7 @@ def test_a_stretch_changes_by_what_the_plan_changes(
     assert after_s - before_s == pytest.approx(change.total_s, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(graphs(max_layers=4), clusters(), st.data())
 def test_the_runner_up_of_a_layer_has_the_shortest_step_of_the_cheapest_others(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -66,7 +67,7 @@ def test_the_runner_up_of_a_layer_has_the_shortest_step_of_the_cheapest_others(
     assert decision.runner_up.iteration_s <= simulate_step(model, chosen | {layer.name: cheapest}).seconds * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.sampled_from(["analytic", "optcnn"]), st.data())
 def test_beyond_a_bandwidth_threshold_the_other_slicing_is_better(
     graph: LayerGraph, cluster: Cluster, cost: str, data: st.DataObject
@@ -101,7 +102,7 @@ def test_beyond_a_bandwidth_threshold_the_other_slicing_is_better(
             assert beyond < 0 < nearer
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_differences_between_two_plans_add_up(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -11,6 +11,7 @@ from slicewise.cost.training import BATCHNORMS, OPTIMIZER_STATE, Training
 from slicewise.dtype import DTYPES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.plans.plan import Plan
+from tests.campaigns import examples
 from tests.property.strategies import graphs, meshes, slicings
 
 
@@ -39,7 +40,7 @@ def test_another_batch_changes_the_batch_and_nothing_else(graph: LayerGraph, bat
     assert resized.with_batch(graph.batch) == graph
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), meshes(), trainings(), st.data())
 def test_a_plan_survives_its_file(graph: LayerGraph, mesh: Mesh, training: Training, data: st.DataObject) -> None:
     plan = Plan(

@@ -12,6 +12,7 @@ from slicewise.fitting.fit import fit
 from slicewise.fitting.parameters import parameters
 from slicewise.fitting.projecting import Projector
 from slicewise.fitting.runs import Run
+from tests.campaigns import LONG
 
 PROJECTOR = Projector()
 SMALL, LARGE = (8, 16, 32), (128, 512)
@@ -58,7 +59,7 @@ def machine(moves: dict[str, float]) -> Cluster:
     return cluster
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5 if LONG else 2)
 @given(st.fixed_dictionaries({name: st.floats(-0.5, 0.5) for name in MOVED}))
 def test_known_parameters_are_found_again(moves: dict[str, float]) -> None:
     """From runs without noise, taken at their word."""
@@ -71,7 +72,7 @@ def test_known_parameters_are_found_again(moves: dict[str, float]) -> None:
     assert PROJECTOR.seconds(larger, learned.cluster) == pytest.approx(PROJECTOR.seconds(larger, truth), rel=0.03)
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3 if LONG else 1)
 @given(st.fixed_dictionaries({name: st.floats(-0.3, 0.3) for name in MOVED}), st.integers(0, 2**32 - 1))
 def test_noise_stays_within_what_the_fit_admits(moves: dict[str, float], seed: int) -> None:
     """Runs that scatter by 5 %: parameters within three of their deviations, larger runs near the truth."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -21,6 +21,7 @@ from slicewise.partition.legal import Space, legal_slicings
 from slicewise.partition.parts import as_box, intervals
 from slicewise.partition.route import Transfer, route
 from tests.builders import output_extent
+from tests.campaigns import examples
 from tests.property.ranks import boxes_of, cut, deliver, groups, numbered, received_s
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, WINDOWED, clusters, layers, meshes
 
@@ -55,7 +56,7 @@ def span(window: Window, outputs: range, input_extent: int) -> list[int]:
     return [i for i in range(input_extent) if min(read, default=i + 1) <= i <= max(read, default=i - 1)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(windows(dilations=st.integers(1, 3)), st.integers(1, 20), meshes(), st.data())
 def test_needed_intervals_are_what_the_windows_of_the_part_span(
     window: Window, extent: int, mesh: Mesh, data: st.DataObject
@@ -74,7 +75,7 @@ def test_needed_intervals_are_what_the_windows_of_the_part_span(
         assert taps(window, mine, extent) & set(range(extent)) <= set(region)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(layers(WINDOWED), meshes(), st.data())
 def test_there_is_a_halo_exactly_where_a_rank_reads_what_it_does_not_own(
     layer: Layer, mesh: Mesh, data: st.DataObject
@@ -96,7 +97,7 @@ def test_there_is_a_halo_exactly_where_a_rank_reads_what_it_does_not_own(
         assert exchange.axes == tuple(axis for axis, dim in enumerate(slicing) if dim in lacking)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(layers(WINDOWED), meshes(), st.data())
 def test_one_exchange_along_the_halos_axes_brings_all_that_is_read(
     layer: Layer, mesh: Mesh, data: st.DataObject
@@ -144,7 +145,7 @@ def even(layer: Layer, slicing: Slicing, mesh: Mesh) -> bool:
     return all(extent % degree == 0 for dim, degree in degrees.items() for extent in layer.extents(dim))
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(layers(WINDOWED), clusters([*TIER_SIZES, *DEEP_SIZES]), st.data())
 def test_halo_seconds_are_the_slowest_ranks_for_one_cut_and_some_ranks_for_several(
     layer: Layer, cluster: Cluster, data: st.DataObject

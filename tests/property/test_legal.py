@@ -3,7 +3,7 @@
 from itertools import product
 from math import prod
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -14,6 +14,7 @@ from slicewise.partition.halo import needed_boxes
 from slicewise.partition.layout import Layout, Slicing, layouts
 from slicewise.partition.legal import Space, legal_slicings, refusal
 from slicewise.partition.parts import boxes
+from tests.campaigns import examples
 from tests.property.strategies import layers, meshes
 
 
@@ -52,7 +53,7 @@ def is_within(space: Space, layer: Layer, slicing: Slicing, mesh: Mesh) -> bool:
     return len(used) <= space.dims_per_layer and all(len(dims) <= space.dims_per_tier for dims in per_tier.values())
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(layers(), meshes(), spaces())
 def test_legal_slicings_are_all_that_are_canonical_within_the_space_and_not_refused(
     layer: Layer, mesh: Mesh, space: Space
@@ -94,7 +95,7 @@ def test_lifting_limits_only_adds_slicings(layer: Layer, mesh: Mesh, space: Spac
     assert set(legal_slicings(layer, mesh, space)) <= set(legal_slicings(layer, mesh, wide))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(layers(), meshes())
 def test_slicing_nothing_is_always_legal(layer: Layer, mesh: Mesh) -> None:
     assert (None,) * len(mesh.axes) in legal_slicings(layer, mesh, Space(dims_per_layer=1, dims_per_tier=1))

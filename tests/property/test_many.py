@@ -1,7 +1,7 @@
 """Many plans simulated at once: what the simulation of one plan says, for each of them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -14,10 +14,11 @@ from slicewise.simulate.many import ManyPlans
 from slicewise.simulate.predicting import predicted_step
 from slicewise.simulate.step import simulate_step
 from tests.builders import machine, small_cnn
+from tests.campaigns import examples
 from tests.property.strategies import clusters, graphs, slicings
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(graphs(), clusters(), st.data())
 def test_each_of_many_plans_takes_what_it_takes_alone(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)
@@ -30,7 +31,7 @@ def test_each_of_many_plans_takes_what_it_takes_alone(graph: LayerGraph, cluster
     assert played.exposed_sync_s == pytest.approx([step.exposed_sync_s for step in alone], rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(graphs(), clusters(), st.data())
 def test_layers_that_all_plans_share_need_one_row(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,6 +16,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.window import Window
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import SPACES
+from tests.campaigns import examples
 from tests.property.strategies import clusters, graphs, slicings
 
 Bools = NDArray[np.bool_]
@@ -99,7 +100,7 @@ def moved_s(model: OptCnnModel, consumer: Layer, slot: int, before: Slicing, aft
     return seconds * (2 if producer.name in model.graph.gradients else 1)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(graphs(max_layers=3), clusters([(2,), (4,), (2, 2)]), st.data())
 def test_a_layout_change_takes_as_long_as_all_that_devices_lack(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -113,7 +114,7 @@ def test_a_layout_change_takes_as_long_as_all_that_devices_lack(
             assert cost.transfer_s == pytest.approx(expected_s, rel=1e-9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(graphs(), clusters(), st.data())
 def test_the_papers_space_slices_output_dims_into_equal_parts(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -22,6 +22,7 @@ from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
 from slicewise.search.problem import Problem, edge_tables
 from tests.builders import machine
+from tests.campaigns import examples
 from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
@@ -37,7 +38,7 @@ def total_s(model: CostModel, chosen: dict[str, Slicing]) -> float:
     return layers + edges
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(graphs(max_layers=3), clusters(), st.data())
 def test_tables_hold_what_the_model_says_of_every_plan(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -53,7 +54,7 @@ def test_tables_hold_what_the_model_says_of_every_plan(
     assert plan_cost.total_s == pytest.approx(total_s(model, chosen), rel=1e-9)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(graphs(), clusters())
 def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGraph, cluster: Cluster) -> None:
     model = AnalyticModel(graph, cluster)
@@ -65,7 +66,7 @@ def test_the_best_plan_is_legal_and_no_dearer_than_any_baseline(graph: LayerGrap
         assert total_s(model, best) <= total_s(model, slicing) * (1 + 1e-9)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(graphs(max_layers=3), clusters(), st.data())
 def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, cluster)
@@ -76,7 +77,7 @@ def test_no_plan_that_one_can_think_of_is_cheaper(graph: LayerGraph, cluster: Cl
 
 @pytest.mark.parametrize("cost", ["analytic", "optcnn"])
 @pytest.mark.parametrize("sizes", [(2,), (4,), (2, 2)])
-@settings(max_examples=5)
+@examples(5)
 @given(graph=graphs(max_layers=2))
 def test_the_search_finds_the_cheapest_of_all_plans(graph: LayerGraph, sizes: tuple[int, ...], cost: str) -> None:
     model = model_named(cost)(graph, machine(*sizes), PLAIN)

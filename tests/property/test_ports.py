@@ -1,6 +1,6 @@
 """What every slicing does to a layer's tensors, as arrays: against the layouts and parts of each slicing by itself."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.compute import shares
@@ -9,6 +9,7 @@ from slicewise.partition.choices import Layouts, input_port, mask_of, output_por
 from slicewise.partition.layout import Layout, layouts, partial_axes, sharding_axes
 from slicewise.partition.legal import Space, legal_choices
 from slicewise.partition.parts import volume
+from tests.campaigns import examples
 from tests.property.ranks import boxes_of
 from tests.property.strategies import layers, meshes
 
@@ -23,7 +24,7 @@ def row_of(given: Layouts, row: int) -> tuple[list[int], int]:
     return given.by_dim[row].tolist(), int(given.partial[row])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(layers(), meshes())
 def test_ports_are_the_layouts_of_every_legal_slicing(layer: Layer, mesh: Mesh) -> None:
     choices = legal_choices(layer, mesh, WIDE)
@@ -38,7 +39,7 @@ def test_ports_are_the_layouts_of_every_legal_slicing(layer: Layer, mesh: Mesh) 
             assert row_of(port.gradient, row) == as_masks(placed.input_gradients[slot], dims)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(layers(), meshes())
 def test_shards_are_the_largest_boxes_of_every_legal_slicing(layer: Layer, mesh: Mesh) -> None:
     choices = legal_choices(layer, mesh, WIDE)
@@ -54,7 +55,7 @@ def test_shards_are_the_largest_boxes_of_every_legal_slicing(layer: Layer, mesh:
             assert items[row] == max(volume(box) for box in boxes_of(shape, layout, mesh))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(layers(["conv", "grouped", "transposed", "dilated", "linear"]), meshes())
 def test_a_part_of_a_product_multiplies_its_weights_with_every_position_it_has(layer: Layer, mesh: Mesh) -> None:
     """Positions of the output; a transposed convolution starts from those of its input."""

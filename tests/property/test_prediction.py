@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -14,6 +14,7 @@ from slicewise.cost.registry import MODELS
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.simulate.predicting import predicted_step
 from slicewise.terms import LAYER_TERMS, MOVING, TERMS
+from tests.campaigns import examples
 from tests.property.strategies import clusters, graphs, slicings
 
 SECONDS = st.floats(0, 1e9)
@@ -56,7 +57,7 @@ def test_notes_that_are_no_figures_are_not_known(notes: dict[str, Any]) -> None:
     assert found == Prediction(origin=found.origin)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.sampled_from(list(MODELS)), st.data())
 def test_the_terms_of_layers_add_up_to_the_additive_step(
     graph: LayerGraph, cluster: Cluster, cost: str, data: st.DataObject

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import SOFTWARE, Cluster
@@ -15,6 +15,7 @@ from slicewise.dtype import DTYPES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.legal import Space
 from tests.builders import DEVICE
+from tests.campaigns import examples
 from tests.pricing import cost_of
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, clusters, graphs, slicings
 
@@ -32,7 +33,7 @@ trainings = st.builds(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(graphs(), clusters([*TIER_SIZES, *DEEP_SIZES]), st.sampled_from([None, 1, 3]), trainings, st.data())
 def test_the_planner_and_the_page_agree_on_every_term(
     graph: LayerGraph, cluster: Cluster, cores: int | None, training: Training, data: st.DataObject

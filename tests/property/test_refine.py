@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -21,6 +21,7 @@ from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.refine import Refinement
 from tests.builders import machine, residual_net, small_cnn
+from tests.campaigns import examples
 from tests.pricing import cost_of, pool_of
 from tests.property.enumeration import cheapest_with, every_plan
 from tests.property.strategies import DEEP_SIZES, clusters, graphs
@@ -49,7 +50,7 @@ def total_s(model: CostModel, space: Space = SPACE) -> float:
     return cost_of(model, best).total_s
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(max_layers=3), clusters(DEEP_SIZES), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3))
 def test_refining_finds_what_elimination_on_full_tables_finds(
     graph: LayerGraph, cluster: Cluster, promising: int, first_look: int, merged_axes: int
@@ -70,7 +71,7 @@ def test_refining_changes_nothing_on_a_machine_of_several_tiers(graph: LayerGrap
     assert eliminate(full_tables(pool_of(model, SPACE))).cost == pytest.approx(plain_s, rel=1e-9)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(graphs(max_layers=2), clusters([(2, 2), (2, 3), (4,)]), st.integers(1, 4))
 def test_bounds_of_groups_and_slicings_hold_at_every_stage(graph: LayerGraph, cluster: Cluster, most: int) -> None:
     """Until all groups are split: no choice that an optimum uses is dropped, and no bound exceeds the truth."""

@@ -5,18 +5,19 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.search import elimination
 from slicewise.search.elimination import eliminate, irreducible_nodes, order, planned
 from slicewise.search.exhaustive import enumerate_all
 from slicewise.search.problem import Problem
+from tests.campaigns import examples
 from tests.property.enumeration import every_plan
 from tests.property.strategies import BIPARTITE, CHAIN, DENSE, INCEPTION, K4, RESIDUAL, any_problem, problems
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(any_problem())
 def test_elimination_finds_what_exhaustive_search_finds(problem: Problem) -> None:
     solution = eliminate(problem)
@@ -25,7 +26,7 @@ def test_elimination_finds_what_exhaustive_search_finds(problem: Problem) -> Non
     assert solution.lower == solution.cost
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(any_problem())
 def test_exhaustive_search_finds_the_cheapest_of_all(problem: Problem) -> None:
     solution = enumerate_all(problem)
@@ -33,7 +34,7 @@ def test_exhaustive_search_finds_the_cheapest_of_all(problem: Problem) -> None:
     assert solution.cost == costs.min() == costs[solution.choice]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(any_problem(), st.integers(1, 30))
 def test_working_in_blocks_changes_nothing(problem: Problem, items: int) -> None:
     with patch.object(elimination, "_BLOCK_ITEMS", items):
@@ -56,7 +57,7 @@ def looked_at(problem: Problem) -> int:
     return sum(entries)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(any_problem())
 def test_the_order_takes_every_node_once_and_counts_what_elimination_looks_at(problem: Problem) -> None:
     found = order(problem.sizes, problem.matrices)
@@ -108,7 +109,7 @@ def test_series_parallel_graphs_reduce_to_two_nodes(edges: list[tuple[int, int]]
 
 
 @pytest.mark.parametrize(("edges", "left"), [(K4, 4), (DENSE, 6), (BIPARTITE, 6)])
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_other_graphs_keep_more_and_are_solved_all_the_same(
     edges: list[tuple[int, int]], left: int, data: st.DataObject

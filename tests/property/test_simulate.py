@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster
@@ -13,18 +13,19 @@ from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets
 from slicewise.simulate.step import simulate_step
+from tests.campaigns import examples
 from tests.pricing import cost_of
 from tests.property.strategies import clusters, graphs, slicings
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_the_same_plan_gives_the_same_timeline(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     chosen = data.draw(slicings(graph, cluster.mesh))
     assert simulate_step(AnalyticModel(graph, cluster), chosen) == simulate_step(AnalyticModel(graph, cluster), chosen)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     model = AnalyticModel(graph, replace(cluster, overlap=0.0))
@@ -37,7 +38,7 @@ def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: 
     assert simulate_step(model, chosen).seconds == pytest.approx(total.total_s - total.sync_s + waited_s, rel=1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_more_overlap_is_never_slower_and_the_additive_time_is_the_most(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -50,7 +51,7 @@ def test_more_overlap_is_never_slower_and_the_additive_time_is_the_most(
     assert times[-1] <= additive_s * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_no_step_is_shorter_than_what_the_device_itself_does(
     graph: LayerGraph, cluster: Cluster, data: st.DataObject
@@ -61,7 +62,7 @@ def test_no_step_is_shorter_than_what_the_device_itself_does(
     assert simulate_step(model, chosen).seconds >= (total.total_s - total.sync_s) * (1 - 1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graphs(), clusters(), st.data())
 def test_each_line_does_one_thing_at_a_time(graph: LayerGraph, cluster: Cluster, data: st.DataObject) -> None:
     timeline = simulate_step(AnalyticModel(graph, cluster), data.draw(slicings(graph, cluster.mesh)))

@@ -1,12 +1,13 @@
 """The steps from one layout to another, carried out by all ranks on real arrays."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.partition.layout import REPLICATE, Layout, Shard, partial_axes, sharding_axes
 from slicewise.partition.steps import Op, steps
+from tests.campaigns import examples
 from tests.property.ranks import Array, boxes_of, cut, executed, numbered, scattered
 from tests.property.strategies import Shape, layouts, meshes, shapes
 
@@ -22,7 +23,7 @@ def assert_lies_as(layout: Layout, parts: list[Array], whole: Array, mesh: Mesh)
             assert np.array_equal(parts[member], parts[rank])
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(shapes(max_extent=7), meshes(), st.data())
 def test_steps_turn_any_layout_into_any_other(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
     source, target = (data.draw(layouts(shape, mesh, empty=True)) for _ in "st")
@@ -37,7 +38,7 @@ def test_steps_turn_any_layout_into_any_other(shape: Shape, mesh: Mesh, data: st
     assert_lies_as(target, parts, whole, mesh)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(shapes(), meshes(), st.data())
 def test_a_layout_change_is_at_most_one_reduction_and_one_move(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
     source, target = (data.draw(layouts(shape, mesh)) for _ in "st")
@@ -50,7 +51,7 @@ def test_a_layout_change_is_at_most_one_reduction_and_one_move(shape: Shape, mes
         assert (step.op is Op.LOCAL) == (mesh.group_size(step.axes) == 1)
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(shapes(max_extent=9), meshes(), st.data())
 def test_an_all_to_all_spans_no_outer_axis_along_which_both_layouts_agree(
     shape: Shape, mesh: Mesh, data: st.DataObject

@@ -1,6 +1,6 @@
 """Bytes of layout changes, halos, statistics and gradients, against the routes and parts they stand for."""
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slicewise.cluster.mesh import Mesh
@@ -13,6 +13,7 @@ from slicewise.partition.legal import Space, legal_slicings
 from slicewise.partition.parts import Box, as_box, volume
 from slicewise.partition.route import Transfer, route
 from slicewise.partition.steps import Op, steps
+from tests.campaigns import examples
 from tests.property.ranks import boxes_of, groups, routes_of
 from tests.property.strategies import WINDOWED, Shape, layers, layouts, meshes, shapes
 
@@ -21,7 +22,7 @@ def sent_items(transfers: list[Transfer]) -> int:
     return sum(volume(transfer.box) for transfer in transfers if transfer.source != transfer.target)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(shapes(), meshes(), st.data())
 def test_an_all_to_all_sends_the_items_of_its_route(shape: Shape, mesh: Mesh, data: st.DataObject) -> None:
     source, target = (data.draw(layouts(shape, mesh)) for _ in "st")
@@ -55,7 +56,7 @@ def test_a_move_sends_what_its_steps_send(shape: Shape, mesh: Mesh, data: st.Dat
     assert move_items(shape, source, source, mesh) == 0
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(layers(WINDOWED), meshes(), st.data())
 def test_a_halo_exchange_sends_the_items_of_its_route(layer: Layer, mesh: Mesh, data: st.DataObject) -> None:
     slicing = data.draw(st.sampled_from(legal_slicings(layer, mesh, Space(dims_per_tier=3))))

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster, Link, Tier
@@ -20,6 +20,7 @@ from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Shard, partia
 from slicewise.partition.parts import volume
 from slicewise.partition.steps import Op, steps
 from tests.builders import DEVICE, machine
+from tests.campaigns import examples
 from tests.property.ranks import boxes_of, received_s, routes_of
 from tests.property.strategies import DEEP_SIZES, TIER_SIZES, Shape, clusters, layouts, shapes
 
@@ -91,7 +92,7 @@ def unevenness(shape: Shape, layout: Layout, mesh: Mesh) -> float:
     return prod(max(sides) / min(sides) for sides in lengths)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(nested_clusters(), st.lists(st.integers(1, 2), max_size=4), st.data())
 def test_where_all_parts_are_equal_it_is_the_slowest_ranks_time(
     cluster: Cluster, multiples: list[int], data: st.DataObject
@@ -103,7 +104,7 @@ def test_where_all_parts_are_equal_it_is_the_slowest_ranks_time(
     assert closed_form_s(shape, source, target, network) == pytest.approx(expected_s, rel=1e-9, abs=1e-18)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(nested_clusters(), shapes(max_dims=4, max_extent=25), st.data())
 def test_where_parts_differ_it_lies_within_their_ratios(cluster: Cluster, shape: Shape, data: st.DataObject) -> None:
     """docs/cost.md: truth / rho(source) <= closed form <= truth * rho(target), latencies apart."""
@@ -150,7 +151,7 @@ def test_it_is_zero_exactly_where_nothing_is_sent(cluster: Cluster, shape: Shape
     assert (found_s == 0) == (move_items(shape, source, target, cluster.mesh) == 0)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(shapes(max_dims=4), clusters(), st.data())
 def test_a_table_holds_what_its_pairs_cost_one_by_one(shape: Shape, cluster: Cluster, data: st.DataObject) -> None:
     some = st.lists(layouts(shape, cluster.mesh), min_size=1, max_size=12)

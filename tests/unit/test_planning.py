@@ -1,4 +1,4 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_given_slicings_are_described_as_they_are() -> None:
 @pytest.mark.parametrize("cost", ["analytic", "optcnn"])
 def test_a_plan_is_costed_again_as_it_was(training: Training, cost: str) -> None:
     cluster = machine(2, 2)
-    made = plan(residual_net(8), cluster, **asdict(training), cost=cost, space=SPACES["optcnn"])
+    made = plan(residual_net(8), cluster, **training.options(), cost=cost, space=SPACES["optcnn"])
     assert (made.training, made.cost_model) == (training, cost)
     model = model_of(made, residual_net(), cluster)
     assert predicted_step(model, made.slicings) == made.predicted
@@ -123,11 +123,11 @@ def test_a_pipeline_cuts_no_batch_over_its_ranks() -> None:
 def test_remedies_for_too_little_memory_have_a_sample_for_every_rank() -> None:
     training = Training(batchnorm="local")
     with pytest.raises(InfeasibleError, match="no plan fits") as error:
-        plan(residual_net(8), machine(4), **asdict(training), memory_limit=1000)
+        plan(residual_net(8), machine(4), **training.options(), memory_limit=1000)
     assert "nor with `recompute=True`, 16 times the devices or 1/16 the batch" in str(error.value)
-    peak = plan(residual_net(8), machine(4), batch=4, **asdict(training), objective="memory").predicted
+    peak = plan(residual_net(8), machine(4), batch=4, **training.options(), objective="memory").predicted
     with pytest.raises(InfeasibleError, match=r"would fit: .*`batch=4`"):
-        plan(residual_net(8), machine(4), **asdict(training), memory_limit=peak["peak_memory_bytes"])
+        plan(residual_net(8), machine(4), **training.options(), memory_limit=peak["peak_memory_bytes"])
 
 
 def test_the_papers_space_is_named_and_holds() -> None:

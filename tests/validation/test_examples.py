@@ -34,14 +34,15 @@ def test_the_changed_script_learns_the_digits_and_resumes(tmp_path: Path, monkey
     job = ("digits.py:network", "--cluster", "p100-4x4", "--devices", 2, "--batch", 64)
     assert slicewise("plan", *job, "-o", "build/digits.json", cache=tmp_path).returncode == 0
     script, whole = tmp_path / "train_slicewise.py", (EXAMPLES / "train_slicewise.py").read_text()
-    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 2"))
+    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 1"))
     _torchrun(tmp_path, "train_slicewise.py")
-    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 4"))
+    script.write_text(whole.replace("EPOCHS = 64, 8", "EPOCHS = 64, 3"))
     told = _torchrun(tmp_path, "train_slicewise.py", "--resume")
-    assert re.findall(r"epoch (\d+)", told) == ["2", "3"]
+    assert re.findall(r"epoch (\d+)", told) == ["1", "2"]
     assert _last_share(told) > 95.0
 
 
+@pytest.mark.long
 def test_a_volume_too_large_for_one_device_is_segmented_on_two(tmp_path: Path) -> None:
     job = ("unet3d", "--input", "1x48x48x48", "--batch", 1, "--optimizer", "adam", "--memory-limit", "100MB")
     refused = slicewise("plan", *job, "--cluster", "p100-4x4", "--devices", 1, cache=tmp_path)

@@ -1,7 +1,6 @@
 """`slicewise plan MODEL`: the best slicing of every layer."""
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="what a plan with fewer changes of slicing may cost, of the step (default: 0.5%%; 0: nothing)",
     )
+    group.add_argument(
+        "--bucket",
+        type=size,
+        metavar="SIZE",
+        help="sum this many bytes of gradients together, as 4MiB (default: the fastest of 1, 4, 25 and 100 MiB)",
+    )
     group.add_argument("--search", help="elimination (default) or exhaustive")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
     parser.add_argument("--figure", type=Path, help="draw the plan here, as .svg or .png")
@@ -90,7 +95,7 @@ def main(options: argparse.Namespace) -> int:
     batch = options.batch or PER_DEVICE * cluster.devices
     graph = load_graph(options.model, options.input, trust=options.trust)
     progress(f"planning {graph.name}: {len(graph)} layers on {cluster.devices} devices")
-    asked: dict[str, Any] = {**given, **asdict(training_of(options)), "batch": batch, "progress": patient(progress)}
+    asked: dict[str, Any] = {**given, **training_of(options).options(), "batch": batch, "progress": patient(progress)}
     if options.pareto:
         return _show_pareto(pareto(graph, cluster, **asked), options)
     made = plan(graph, cluster, strategy=options.strategy or LAYERWISE, **asked)

@@ -1,6 +1,7 @@
 """Our own cost model: analytic compute, alpha-beta links, gradients that travel beside backward (docs/cost.md)."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, final
 
 import numpy as np
@@ -9,12 +10,11 @@ from slicewise.cost.borders import halo_seconds
 from slicewise.cost.breakdown import Cost, LayerSeconds
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
+from slicewise.cost.moves import Moves
 from slicewise.cost.training import WEIGHT_BYTES
-from slicewise.cost.transitions import transition_seconds
 from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.buckets import BUCKET_ITEMS
 from slicewise.partition.choices import DIMS, Choices, Floats, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import SPACES, Space
@@ -50,9 +50,9 @@ class AnalyticModel(CostModel):
     def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         producer = self.graph[consumer.inputs[slot]]
         given, wanted = output_port(producer, before), input_port(consumer, slot, after)
-        seconds = self._moves(producer.shape, given.value, wanted.value)
+        seconds = self._moves.seconds(producer.shape, given.value, wanted.value)
         if self.returns_gradient(consumer, slot):
-            seconds = seconds + self._moves(producer.shape, wanted.gradient, given.gradient).T
+            seconds = seconds + self._moves.seconds(producer.shape, wanted.gradient, given.gradient).T
         return seconds
 
     def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
@@ -90,19 +90,15 @@ class AnalyticModel(CostModel):
         """Borders are borrowed of the first input, and their gradients given back."""
         return 1 + (bool(layer.inputs) and self.returns_gradient(layer, 0))
 
-    def _moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
-        """Slicings may share a layout: price each once and spread it."""
-        (sources, source_index), (targets, target_index) = source.distinct, target.distinct
-        seconds = transition_seconds(shape, sources, targets, self.network, self.training.item_bytes)
-        if target_index is not None:
-            seconds = seconds[:, target_index]
-        return seconds if source_index is None else seconds[source_index]
+    @cached_property
+    def _moves(self) -> Moves:
+        return Moves(self.network, self.training.item_bytes)
 
     def _paired_moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
         seconds = np.zeros(len(source))
         moving = np.flatnonzero((source.by_dim != target.by_dim).any(axis=1) | (source.partial != target.partial))
         if len(moving):
-            seconds[moving] = np.diagonal(self._moves(shape, source.rows(moving), target.rows(moving)))
+            seconds[moving] = np.diagonal(self._moves.seconds(shape, source.rows(moving), target.rows(moving)))
         return seconds
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:
@@ -132,5 +128,5 @@ class AnalyticModel(CostModel):
         if not summed:
             return np.zeros(len(choices))
         lines, items = self.network.all_reduce_lines, sum(summed)
-        share = np.minimum(1.0, items / BUCKET_ITEMS) if bucketed else 1.0
+        share = np.minimum(1.0, items / self.training.bucket_items) if bucketed else 1.0
         return lines.latency_s[axes] * share + lines.s_per_byte[axes] * items * WEIGHT_BYTES

@@ -1,11 +1,13 @@
 """How a network is trained, as far as it costs time and memory."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from slicewise.dtype import DTYPES
 from slicewise.errors import UnknownName
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.buckets import BUCKET_BYTES
 
 OPTIMIZER_STATE = {"sgd": 0, "momentum": 1, "adam": 2}  # items kept per weight
 BATCHNORMS = ("exact", "local")
@@ -20,6 +22,7 @@ class Training:
     optimizer: str = "sgd"
     recompute: bool = False
     batchnorm: str = "exact"  # "local": per chunk of batch / ranks samples, as DDP has them
+    bucket_bytes: int = BUCKET_BYTES  # of weight gradients that are summed together
 
     def __post_init__(self) -> None:
         for what, name, known in (
@@ -38,6 +41,15 @@ class Training:
     def item_bytes(self) -> int:
         """Of one activation."""
         return DTYPES[self.dtype].item_bytes
+
+    def options(self) -> dict[str, Any]:
+        """As arguments of `slicewise.plan`, which finds a size of buckets itself."""
+        return {name: value for name, value in asdict(self).items() if name != "bucket_bytes"}
+
+    @property
+    def bucket_items(self) -> int:
+        """Gradients that fill a bucket."""
+        return max(1, self.bucket_bytes // WEIGHT_BYTES)
 
     @property
     def state_items(self) -> int:

@@ -9,7 +9,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Layout, Slicing, layouts
 from slicewise.partition.parts import box, volume
 
-BUCKET_ITEMS = 25 * 2**20 // 4  # DDP's 25 MiB
+BUCKET_BYTES = 25 * 2**20  # as DDP has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,12 @@ def weight_layouts(
 
 
 def buckets(
-    graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, capacity: int = BUCKET_ITEMS
+    graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, capacity: int = BUCKET_BYTES // 4
 ) -> list[Bucket]:
     """Filled in the order in which backward produces gradients, a bucket for each set of axes at a time.
 
-    They travel in the order in which their last gradients are there. A bucket holds at least one weight.
+    `capacity` in items, of four bytes each; a bucket holds at least one weight. They travel in the order in which their
+    last gradients are there.
     """
     held = weight_layouts(graph, slicings)
     user = {weight.name: layer.name for layer in reversed(graph.layers) for weight in layer.weights}

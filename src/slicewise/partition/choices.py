@@ -30,14 +30,15 @@ _CODES = {label: code for code, label in enumerate(CANONICAL)}
 
 
 def _spread(axes: int) -> Ints:
-    """By mask: bit k moved to bit 3k, so that every axis has room for a digit of its own."""
+    """By mask: bit k moved to bit 4k, so that every axis has room for a digit of its own."""
     spread = np.zeros(1, dtype=np.int64)
     for axis in range(axes):
-        spread = np.concatenate([spread, spread + (1 << 3 * axis)])
+        spread = np.concatenate([spread, spread + (1 << 4 * axis)])
     return spread
 
 
 _SPREAD = _spread(16)  # 65,536 devices if all axes are of size 2
+_PARTIAL_DIGIT = 15  # the dims of a tensor are 1, 2, ...: there are fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Choices:
 
     labels: NDArray[np.int8]
     mesh: Mesh
+    among: "tuple[Choices, Ints] | None" = None  # where these rows were taken from, and which of them
 
     @classmethod
     def of(cls, slicings: Iterable[Slicing], mesh: Mesh) -> "Choices":
@@ -59,7 +61,8 @@ class Choices:
         return tuple(CANONICAL[code] for code in self.labels[row])
 
     def rows(self, kept: Ints) -> "Choices":
-        return Choices(self.labels[kept], self.mesh)
+        """These rows; what is known about all rows is known about them."""
+        return Choices(self.labels[kept], self.mesh, (self, kept))
 
     def including(self, slicings: Iterable[Slicing]) -> "Choices":
         """With `slicings` appended where they are missing."""
@@ -87,6 +90,9 @@ class Choices:
 
     def layouts(self, dims: str, *, partial: bool) -> "Layouts":
         """Of a tensor with these letters; axes that slice a dim it lacks leave it `partial` or replicated."""
+        if (dims, partial) not in self._layouts and self.among is not None:
+            whole, kept = self.among
+            self._layouts[dims, partial] = whole.layouts(dims, partial=partial).rows(kept)
         if (dims, partial) not in self._layouts:
             sharded = [self.axes_of([Dim(letter)] if letter in DIMS else []) for letter in dims]
             by_dim = np.array(sharded, dtype=np.int64).reshape(len(dims), len(self)).T
@@ -117,17 +123,21 @@ class Layouts:
         return Layouts(self.by_dim[kept], self.partial[kept])
 
     @cached_property
+    def keys(self) -> Ints:
+        """One number per row, equal where layouts are: per axis, which dim it shards."""
+        return self._keys(range(self.by_dim.shape[1])) + _PARTIAL_DIGIT * _SPREAD[self.partial]
+
+    @cached_property
     def distinct(self) -> tuple["Layouts", Ints | None]:
         """Each layout once, and which of them every row has; None where no two rows are alike."""
-        keys = self._keys(range(self.by_dim.shape[1])) + 7 * _SPREAD[self.partial]
-        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-        return (self, None) if len(first) == len(self) else (Layouts(self.by_dim[first], self.partial[first]), index)
+        _, first, index = np.unique(self.keys, return_index=True, return_inverse=True)
+        return (self, None) if len(first) == len(self) else (self.rows(first), index)
 
     def _keys(self, dims: Iterable[int]) -> Ints:
-        """One number per row, equal where the axes of these dims are; a digit for each dim that is sliced at all."""
+        """One number per row, equal where the axes of these dims are."""
         keys = np.zeros(len(self), dtype=np.int64)
-        for digit, dim in enumerate((dim for dim in dims if self.by_dim[:, dim].any()), start=1):
-            keys += digit * _SPREAD[self.by_dim[:, dim]]
+        for dim in dims:
+            keys += (dim + 1) * _SPREAD[self.by_dim[:, dim]]
         return keys
 
     @cached_property

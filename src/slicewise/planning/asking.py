@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from slicewise.graph.capture import Sample
 
 PER_DEVICE = 32  # samples, where a model is given by name and no batch is
+MOST_BUCKET_BYTES = 1 << 40
+
 # what only a search uses, and the value that asks for nothing
 SEARCHED: Mapping[str, Any] = {
     "space": "full",
@@ -39,6 +41,7 @@ SEARCHED: Mapping[str, Any] = {
     "time_limit": None,
     "gap": 0.0,
     "simplify": SIMPLIFY,
+    "bucket": None,
     "search": "elimination",
 }
 
@@ -61,6 +64,7 @@ def plan(
     objective: str = "time",
     gap: float = 0.0,
     simplify: float = SIMPLIFY,
+    bucket: float | str | None = None,
     time_limit: float | str | None = None,
     cost: str = "analytic",
     space: str | Space = "full",
@@ -81,7 +85,8 @@ def plan(
     `batch` is over all devices: left out, the graph's or the sample's own, or 32 per device for a name. The plan fits
     the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
     decided already. Of plans whose steps differ by less than `simplify`, a share, the one with the fewest changes of
-    slicing is returned. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this
+    slicing is returned. `bucket` ("4MiB") is how many bytes of gradients are summed together; left out, the fastest of
+    1, 4, 25 and 100 MiB. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this
     network's step on one device: 64 samples, seconds. After `time_limit` (seconds or "5min") you get the best plan so
     far and its proven gap.
 
@@ -100,6 +105,7 @@ def plan(
         "time_limit": time_limit,
         "gap": gap,
         "simplify": simplify,
+        "bucket": bucket,
         "search": search,
         "segments": segments,
     }
@@ -116,6 +122,7 @@ def plan(
         forbid=tuple(forbid),
         gap=_share("gap", gap),
         simplify=_share("simplify", simplify),
+        bucket=_bucket(bucket),
         time_limit_s=seconds_of(time_limit),
         search=search,
         segments=segments,
@@ -229,3 +236,8 @@ def _share(name: str, value: float) -> float:
     if not 0 <= value < 1:
         raise RequestError(f"{name} must be a share such as 0.01 (got {value})")
     return value
+
+
+def _bucket(given: float | str | None) -> int | None:
+    wanted = bytes_of(given, "bucket")
+    return None if wanted is None else max(1, int(min(wanted, MOST_BUCKET_BYTES)))

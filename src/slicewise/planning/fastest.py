@@ -34,9 +34,12 @@ from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.predicting import predicted_step
+from slicewise.simulate.step import simulate_step
 from slicewise.units import ROUNDING
 
 OBJECTIVES = ("time", "memory")
+_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 4, 25, 100))
+_WORTH = 0.005  # of the step
 
 
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
@@ -48,7 +51,8 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
         gap=request.gap,
         progress=progress,
     )
-    model = model_for(graph, cluster, request.training, request.cost)
+    training = request.training if request.bucket is None else replace(request.training, bucket_bytes=request.bucket)
+    model = model_for(graph, cluster, training, request.cost)
     pins = Pins.parse(request.fix, request.forbid)
     pins.check([layer.name for layer in model.graph])
     found, reasons = baseline_slicings(model)
@@ -73,15 +77,19 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
     proof = certificate.to_dict()
     if request.objective == "time" and model.overlaps:
         began_s = time.perf_counter()
-        best = best_step(
-            pool,
-            slicings,
-            found,
+        stepped = partial(
+            best_step,
+            optimum=slicings,
+            baselines=found,
             settings=settings,
             memory_limit_bytes=limit,
             simplify=request.simplify,
             patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
         )
+        best = stepped(pool)
+        if request.bucket is None and (filled := _fastest_bucket(model, best.slicings)) != training.bucket_bytes:
+            model = replace(model, training=replace(training, bucket_bytes=filled))
+            best = stepped(replace(pool, model=model))
         slicings = dict(best.slicings)
         certificate = replace(
             certificate,
@@ -113,6 +121,19 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
     if model.recosted:
         _price_again(model, slicings, made.predicted.additive_s)
     return made
+
+
+def _fastest_bucket(model: CostModel, slicings: Mapping[str, Slicing]) -> int:
+    """Bytes of gradients to sum together: another size than the model's only where the step is shorter by a share."""
+    given, played = model.training.bucket_bytes, simulate_step(model, slicings)
+    if played.exposed_sync_s <= _WORTH * played.seconds:  # nothing to gain
+        return given
+    steps_s = {given: played.seconds * (1 - _WORTH)}
+    for size in _BUCKETS:
+        if size != given:
+            trained = replace(model.training, bucket_bytes=size)
+            steps_s[size] = simulate_step(model, slicings, trained.bucket_items).seconds
+    return min(steps_s, key=lambda size: steps_s[size])
 
 
 def _check(request: Request) -> None:

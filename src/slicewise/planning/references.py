@@ -9,6 +9,7 @@ from slicewise.cost.prediction import Prediction
 from slicewise.errors import SlicewiseError
 from slicewise.graph.chunks import with_exact_statistics
 from slicewise.graph.dims import Dim
+from slicewise.partition.buckets import BUCKET_BYTES
 from slicewise.planning.modelling import model_for
 from slicewise.search.baselines import data
 from slicewise.search.pipeline import best_pipeline
@@ -22,14 +23,16 @@ _MOST_STAGES = 16  # a stage per device; balancing and simulating more takes lon
 def references(model: CostModel, limit_bytes: float) -> dict[str, dict[str, Any]]:
     """By name, in the form of a plan's baselines: the terms, and whether it is possible.
 
-    DDP is told where it is not the row `data`: its batch norms know the samples of their own rank alone.
+    DDP is told where it is not the row `data`: its batch norms know the samples of their own rank alone, and its
+    buckets have their own size.
     """
     rows = {}
     if model.cluster.devices > 1:
         rows[ONE_DEVICE] = told(lambda: _one_device(model), limit_bytes)
         if model.pipelines and model.cluster.devices <= _MOST_STAGES:
             rows[PIPELINE] = told(lambda: best_pipeline(model).predicted, limit_bytes)
-        if model.training.batchnorm == "exact" and any(Dim.N in layer.statistics for layer in model.graph):
+        own_norms = model.training.batchnorm == "exact" and any(Dim.N in layer.statistics for layer in model.graph)
+        if own_norms or model.training.bucket_bytes != BUCKET_BYTES:
             rows[DDP] = told(lambda: _ddp(model), limit_bytes)
     return rows
 
@@ -42,7 +45,8 @@ def _one_device(model: CostModel) -> Prediction:
 
 
 def _ddp(model: CostModel) -> Prediction:
-    local = model_for(model.graph, model.cluster, replace(model.training, batchnorm="local"), type(model).name)
+    training = replace(model.training, batchnorm="local", bucket_bytes=BUCKET_BYTES)
+    local = model_for(model.graph, model.cluster, training, type(model).name)
     return predicted_step(local, data(local))
 
 

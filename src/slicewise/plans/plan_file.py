@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from slicewise.formats.schema import Count, Excerpt, Name, Natural, NonNegative, Note, Notes, Positive, Share, Table
 from slicewise.graph.dims import Dim
+from slicewise.partition.buckets import BUCKET_BYTES
 
 
 class StageFields(Table):
@@ -48,6 +49,7 @@ class PlanV1Fields(Table):
     cost_model: Name
     mesh: dict[Name, Count]
     layers: Annotated[list[PlanLayerFields], Meta(min_length=1)]
+    bucket_bytes: Count = BUCKET_BYTES
     input: Annotated[tuple[Count, ...], Meta(max_length=16)] | None = None
     predicted: Notes = field(default_factory=dict)
     baselines: dict[str, Notes] = field(default_factory=dict)
@@ -80,6 +82,8 @@ class RequestFields(Table):
     time_limit_s: Positive | None
     search: Name
     segments: Count | None
+    bucket_bytes: Count = BUCKET_BYTES
+    bucket: Count | None = None
     simplify: Share = 0.0  # plans of earlier releases were not made simpler
 
 

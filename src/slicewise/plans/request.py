@@ -33,6 +33,7 @@ class Request:
     forbid: tuple[str, ...] = ()
     gap: float = 0.0  # a plan proven to be this close to the optimum will do
     simplify: float = SIMPLIFY  # of the step: what a plan with fewer changes of slicing may cost
+    bucket: int | None = None  # bytes of gradients that are summed together; None: the fastest of a few sizes
     time_limit_s: float | None = None
     search: str = "elimination"
     segments: int | None = None  # micro-batches of a pipeline; None: the best

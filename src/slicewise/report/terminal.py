@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.breakdown import Cost
 from slicewise.figures.step_terms import MEANING, TERMS, step_terms
+from slicewise.partition.buckets import BUCKET_BYTES
 from slicewise.partition.spelling import spelled
 from slicewise.plans.plan import Plan, Stages
 from slicewise.text.page import Page, Prose
@@ -25,6 +26,9 @@ def show_plan(plan: Plan) -> None:
     else:
         page.show(_layer_table(plan))
     page.show(*_strategies(plan))
+    if plan.training.bucket_bytes != BUCKET_BYTES:
+        size = f"{plan.training.bucket_bytes / 2**20:g} MiB"
+        page.say(f"Gradients are summed in buckets of {size}, which is faster here than DDP's 25 MiB.")
     if plan.certificate:
         page.say(proof_told(plan.certificate))
 
@@ -50,7 +54,7 @@ def _remarks(plan: Plan) -> Iterator[str]:
     now_s = plan.predicted["iteration_s"]
     if alone and alone["iteration_s"] <= now_s:
         yield f"One device does it in {seconds(alone['iteration_s'])}: more of them do not help here."
-    norms_s = data["iteration_s"] - ddp["iteration_s"] if ddp and data.get("feasible") else 0.0
+    norms_s = data["reduce_s"] if ddp and data.get("feasible") else 0.0
     if norms_s and norms_s > _WORTH_TELLING * data["iteration_s"]:
         yield (
             f"Exact batch norms take {seconds(norms_s)} of the {seconds(data['iteration_s'])} of data parallelism, "

@@ -86,6 +86,7 @@ def sliced(
         plan.mesh,
         seed=seed,
         recompute=plan.training.recompute,
+        bucket_items=plan.training.bucket_items,
         initialize=initialize,
         adapt=plan.sized,
         all_training=all_training,
@@ -112,7 +113,7 @@ def agreed(
     devices = {parameter.device.type for parameter in model.parameters()}
     settings = {"the seed": seed, "recompute": plan.training.recompute, "the weights' dtype": sorted(dtypes)}
     settings |= {"the weights' device": sorted(devices), **(given or {})}
-    settings |= {"batchnorm": plan.training.batchnorm}
+    settings |= {"batchnorm": plan.training.batchnorm, "the bucket size": plan.training.bucket_bytes}
     if plan.pipeline is not None:
         settings |= {"the schedule": plan.pipeline.schedule, "the micro-batches": plan.pipeline.micro_batches}
         settings |= {"the stages": plan.pipeline.ends, "the dtype between stages": plan.training.dtype}

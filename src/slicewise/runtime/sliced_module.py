@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor import Shard as TorchShard
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.cost.training import PLAIN
 from slicewise.errors import PlanError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
@@ -70,6 +71,7 @@ class SlicedModule(nn.Module):
         *,
         seed: int = 0,
         recompute: bool = False,
+        bucket_items: int = PLAIN.bucket_items,
         initialize: Initialize | None = None,
         adapt: Callable[[LayerGraph], LayerGraph] = lambda graph: graph,
         all_training: bool | None = None,
@@ -93,12 +95,12 @@ class SlicedModule(nn.Module):
             in_place=not recompute,  # what is computed again needs its input as it was
         )
         watch(self, self._weights.parameters.values(), model)
-        self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh), self._groups)
+        self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh, bucket_items), self._groups)
         self._blueprint = Blueprint(model, graph, self._visible, adapt)
         self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
         self._compiled: dict[tuple[Given, State, int | None], _Compiled] = {}
         self._known_counts: dict[tuple[Given, State, tuple[int, ...]], tuple[bool, str | None]] = {}
-        self._recompute, self._passes = recompute, 0
+        self._recompute, self._bucket_items, self._passes = recompute, bucket_items, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
         super().train(model.training)
@@ -174,7 +176,9 @@ class SlicedModule(nn.Module):
             self._sync.close()
             self._weights.follow_frozen()
             graph = with_trained(self._graph, self._weights.trained)
-            self._sync = GradientSync(self._weights, buckets(graph, self._slicings, self._mesh), self._groups)
+            self._sync = GradientSync(
+                self._weights, buckets(graph, self._slicings, self._mesh, self._bucket_items), self._groups
+            )
         self._state = state
 
     def _taken(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Tensor], State]:

@@ -24,7 +24,7 @@ from slicewise.search.registry import search_named
 from slicewise.search.solution import Solution
 from slicewise.units import ROUNDING
 
-_PROMISING = 128  # choices per layer for a first plan
+_PROMISING = 64  # choices per layer for a first plan
 _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round

@@ -13,7 +13,6 @@ import numpy as np
 
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
-from slicewise.partition.buckets import BUCKET_ITEMS
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
 from slicewise.simulate.catalogue import Known, Layers, Moves
@@ -160,7 +159,7 @@ class ManyPlans:
                 here = filled.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 current = number.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 before = here[rows]
-                fresh = (before == 0) | (before + size > BUCKET_ITEMS)
+                fresh = (before == 0) | (before + size > self.model.training.bucket_items)
                 new = rows[fresh]
                 current[new] = count[new]
                 count[new] += 1

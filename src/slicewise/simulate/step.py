@@ -96,8 +96,9 @@ class _Machine:
         self.flights.popleft()
 
 
-def simulate_step(model: CostModel, slicings: Mapping[str, Slicing]) -> StepTimeline:
-    """Deterministic: the same plan gives the same timeline."""
+def simulate_step(model: CostModel, slicings: Mapping[str, Slicing], bucket_items: int | None = None) -> StepTimeline:
+    """Deterministic: the same plan gives the same timeline. `bucket_items`: of buckets of another size."""
+    filled = model.training.bucket_items if bucket_items is None else bucket_items
     costs = model.plan_costs(slicings)
     machine = _Machine()
     tiers = {layer.name: _tiers(model, layer, slicings, costs[layer.name]) for layer in model.graph}
@@ -113,7 +114,7 @@ def simulate_step(model: CostModel, slicings: Mapping[str, Slicing]) -> StepTime
         machine.occupy(name, "forward", cost.forward_s)
     forward_s = machine.now_s
     axes = model.cluster.mesh.axes
-    pending = deque(buckets(model.graph, slicings, model.cluster.mesh))
+    pending = deque(buckets(model.graph, slicings, model.cluster.mesh, filled))
     done: set[str] = set()
     for layer in reversed(model.graph.layers):
         name, cost, tier = layer.name, costs[layer.name], tiers[layer.name]

@@ -1,7 +1,7 @@
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.partition.buckets import BUCKET_ITEMS, Bucket, buckets
+from slicewise.partition.buckets import BUCKET_BYTES, Bucket, buckets
 from tests.builders import small_cnn
 
 PAIR = Mesh.of({"all": 2})
@@ -40,4 +40,4 @@ def test_weights_that_are_not_summed_are_in_no_bucket() -> None:
 
 
 def test_buckets_are_as_large_as_those_of_ddp() -> None:
-    assert BUCKET_ITEMS * 4 == 25 * 2**20
+    assert BUCKET_BYTES == 25 * 2**20

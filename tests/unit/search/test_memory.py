@@ -1,6 +1,6 @@
 """Plans under a memory limit, against every plan of networks that are small enough."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,7 +167,7 @@ def test_a_limit_holds_whatever_the_objective(objective: str) -> None:
 
 def test_an_optimizer_with_less_state_keeps_less() -> None:
     peaks = [
-        plan(wide_net(), machine(2), **asdict(training), objective="memory").predicted["peak_memory_bytes"]
+        plan(wide_net(), machine(2), **training.options(), objective="memory").predicted["peak_memory_bytes"]
         for training in (Training(optimizer="adam"), Training(optimizer="momentum"), Training())
     ]
     assert peaks == sorted(peaks, reverse=True)
