@@ -21,7 +21,8 @@ from slicewise.search.pins import Pins
 DRAWS = 1000
 BATCH = {"unet3d": 1, "cosmoflow": 4}  # samples per device, where 32 are too many
 QUICK = [
-    (name, devices) for name in ("lenet5", "alexnet", "vgg16", "resnet50", "inception_v3") for devices in (2, 4, 8)
+    *[("lenet5", 2), ("lenet5", 8), ("alexnet", 4), ("alexnet", 8), ("vgg16", 8), ("resnet50", 4)],
+    ("inception_v3", 2),
 ]
 ALL = [(name, devices) for name in ZOO for devices in (2, 4, 8, 16, 64)]
 

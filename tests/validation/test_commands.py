@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import sample
 from tests.validation.commands import assert_refused, document, slicewise
 
 MODELS = Path(__file__).parent / "small_models.py"
@@ -55,7 +56,7 @@ def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Pa
     assert ran["ddp"]["losses"][0] > 0
 
 
-@pytest.mark.parametrize("batch", [8, 1], ids=["samples", "whole batch"])
+@pytest.mark.parametrize("batch", sample([8, 1], quick=[1]), ids=["samples", "whole batch"])
 def test_a_model_that_returns_a_dict_is_run_and_checked(calibrated: Path, batch: int) -> None:
     arguments = ("run", f"{MODELS}:named", "--strategy", "data" if batch > 1 else "filter", "--devices", 2)
     ran = document(
@@ -65,6 +66,7 @@ def test_a_model_that_returns_a_dict_is_run_and_checked(calibrated: Path, batch:
     assert len(ran["losses"]) == 2
 
 
+@pytest.mark.long
 def test_the_data_plan_moves_the_bytes_of_ddp_and_the_statistics_of_its_norm(calibrated: Path, tmp_path: Path) -> None:
     plan = tmp_path / "data.json"
     model = f"{MODELS}:classifier"
@@ -95,6 +97,7 @@ def test_an_edited_plan_is_costed_as_edited_and_an_illegal_edit_is_refused(cache
     assert "classifier.1: a linear layer like this cannot be sliced along H; it can along C, F, N" in refused.stderr
 
 
+@pytest.mark.long
 def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     good = slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, cache=calibrated.parent)

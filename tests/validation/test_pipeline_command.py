@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.validation.commands import assert_refused, document, slicewise
 
 MODELS = Path(__file__).parent / "small_models.py"
@@ -35,6 +37,7 @@ def test_the_table_shows_the_stages(tmp_path: Path) -> None:
     assert "4 micro-batches of 8" in shown.stdout
 
 
+@pytest.mark.long
 def test_what_a_pipeline_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     pipeline = ("plan", MODEL, *CLUSTER, "--strategy", "pipeline")
     assert_refused(

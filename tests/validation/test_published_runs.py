@@ -20,6 +20,7 @@ def test_presets_alone_come_near_the_published_runs() -> None:
     assert score(one.tested, one.projected).accuracy >= 0.70
 
 
+@pytest.mark.long
 def test_small_runs_tell_large_ones() -> None:
     one = TRIAL.larger(measured_runs())
     assert len(one.tested) == 29
@@ -31,6 +32,7 @@ def test_small_runs_tell_large_ones() -> None:
             assert score(runs, one.projected).accuracy > score(runs, one.null).accuracy
 
 
+@pytest.mark.long
 def test_one_network_tells_another() -> None:
     found = [TRIAL.other_network(measured_runs(), model) for model in NAMES]
     for one, model in zip(found, NAMES, strict=True):
@@ -54,6 +56,7 @@ def test_a_tested_row_does_not_reach_the_fit() -> None:
     assert score(before.tested, before.projected).accuracy > score(after.tested, after.projected).accuracy
 
 
+@pytest.mark.long
 def test_efficiencies_of_one_gpu_tell_several_and_other_gpus() -> None:
     projector = Projector()
     for kind, one in examples.by_kind(examples.several_from_one(projector)).items():

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.campaigns import sample
 from tests.machines import write_cores
 from tests.validation.commands import assert_refused, document, slicewise
 
@@ -77,6 +78,7 @@ def test_ranks_of_one_host_listen_on_loopback_only(
         assert all(ip_address(address).is_loopback for address in addresses), addresses
 
 
+@pytest.mark.long
 def test_ranks_meet_where_the_environment_says_or_one_line_says_why_not(plan: Path) -> None:
     """Started by hand, on a port that somebody else listens on."""
     with socket.socket() as busy:
@@ -95,6 +97,7 @@ def test_ranks_meet_where_the_environment_says_or_one_line_says_why_not(plan: Pa
     assert len(told(done.stderr)) == 1
 
 
+@pytest.mark.long
 def test_an_interface_that_is_not_there_is_told_in_one_line(
     plan: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +119,7 @@ def _assert_complete(ran: dict[str, Any]) -> None:
     assert ran["check"]["max_relative_error"] <= ran["check"]["tolerance"]
 
 
+@pytest.mark.long
 def test_a_plan_runs_with_another_batch_and_is_predicted_for_it(plan: Path, cluster: Path) -> None:
     ran = document(slicewise("run", plan, "--batch", 4, "--iterations", 1, "--json", cache=cluster.parent))
     assert ran["batch"] == 4
@@ -131,6 +135,7 @@ def test_a_loss_that_is_not_finite_is_said_and_is_a_no(cluster: Path) -> None:
     assert "NOT EQUAL to one device; loss is NaN, infinite or missing" in told.stdout
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_ends_no_rank(plan: Path) -> None:
     """As under `| head -1`."""
     reading, writing = os.pipe()
@@ -141,7 +146,7 @@ def test_a_reader_that_leaves_ends_no_rank(plan: Path) -> None:
     assert (done.returncode, told(done.stderr)) == (0, [])
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("direction", sample(["forward", "backward"], quick=["backward"]))
 def test_one_rank_fails_and_one_line_says_which_where_and_why(cluster: Path, direction: str) -> None:
     model = f"{FAILING}:fails_{direction}"
     done = slicewise("run", model, "--strategy", "data", "--cluster", cluster, "--batch", 4, cache=cluster.parent)
@@ -149,6 +154,7 @@ def test_one_rank_fails_and_one_line_says_which_where_and_why(cluster: Path, dir
     _assert_told_once(done.stderr, direction)
 
 
+@pytest.mark.long
 def test_under_torchrun_a_failure_is_told_once_too(cluster: Path) -> None:
     done = torchrun("run", f"{FAILING}:fails_backward", "--strategy", "data", "--cluster", cluster, "--batch", 4)
     assert done.returncode != 0
@@ -163,6 +169,7 @@ def _assert_told_once(stderr: str, direction: str) -> None:
     assert cause.startswith(f"no luck {direction} (at failing_models.py:")
 
 
+@pytest.mark.long
 def test_under_torchrun_a_wrong_request_is_told_once(plan: Path) -> None:
     done = torchrun("run", plan, "--batch", 3)
     assert done.returncode != 0
@@ -204,6 +211,7 @@ def test_a_plan_for_another_network_is_refused_with_what_differs(plan: Path, clu
     assert "starting" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_models_file_is_found_beside_the_plan_too(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text((HERE / "small_models.py").read_text())
     asked = ("plan", "mine.py:classifier", "--cluster", cluster, "--strategy", "data", "--batch", 8, "-o", "plan.json")
