@@ -152,7 +152,7 @@ class Net:
             (query, key, value),
             shape,
             dims=f"{leading}Q.",
-            input_dims=(f"{leading}Q.", f"{shared}..", f"{shared}.."),
+            input_dims=(f"{leading}Q.", f"{shared}K.", f"{shared}K."),
         )
 
     def matmul(self, left: str, right: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 with warnings.catch_warnings():
@@ -18,7 +19,11 @@ with warnings.catch_warnings():
 class ThirdParty:
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]  # of one sample
+    others: tuple[tuple[int, ...], ...] = ()  # of its other tensors
     opaque: frozenset[str] = frozenset()  # operators that may be replicated
+
+    def sample(self, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.zeros(2, *shape, dtype=dtype) for shape in (self.shape, *self.others))
 
 
 def _resnet() -> Any:
@@ -157,6 +162,80 @@ def _swin() -> Any:
     return transformers.SwinForImageClassification(config)
 
 
+_TOKENS: dict[str, Any] = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32, "image_size": 32,
+    "patch_size": 8,
+}  # fmt: skip
+_STAGES: dict[str, Any] = {"depths": [1] * 4, "hidden_sizes": [8, 16, 16, 32], "num_attention_heads": [1, 2, 2, 4]}
+
+
+def _still(model: Any) -> Any:
+    """What drops at random does not: one device would drop others."""
+    for module in model.modules():
+        for name in ("p", "dropout", "drop_prob", "attention_dropout", "dropout_prob"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return model
+
+
+def _of(name: str, **config: Any) -> Callable[[], Any]:
+    """`_of("Beit.ForImageClassification", ...)`: a configuration of transformers, and the model made of it."""
+    family, kind = name.split(".")
+
+    def build() -> Any:
+        made = getattr(transformers, f"{family}Config")(**config)
+        return _still(getattr(transformers, family + kind)(made))
+
+    return build
+
+
+def _detr() -> Any:
+    backbone = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"])
+    return _of(
+        "Detr.ForObjectDetection", backbone_config=backbone, use_timm_backbone=False, use_pretrained_backbone=False,
+        backbone=None, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, num_queries=6, num_labels=3
+    )()  # fmt: skip
+
+
+def _dpt() -> Any:
+    layers = {**_TOKENS, "num_hidden_layers": 4}
+    return _of(
+        "DPT.ForDepthEstimation", **layers, backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8] * 4,
+        fusion_hidden_size=8
+    )()  # fmt: skip
+
+
+def _perceiver() -> Any:
+    return _of(
+        "Perceiver.ForImageClassificationLearned", num_latents=8, d_latents=16, d_model=16, num_blocks=1,
+        num_self_attends_per_block=2, num_self_attention_heads=2, num_cross_attention_heads=1, image_size=16
+    )()  # fmt: skip
+
+
+def _levit() -> Any:
+    return _of(
+        "Levit.ForImageClassification", image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 2, 4],
+        depths=[1, 1, 1], key_dim=[8, 8, 8]
+    )()  # fmt: skip
+
+
+def _vitdet() -> Any:
+    return _of(
+        "VitDet.Model", hidden_size=16, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=4,
+        window_size=4, window_block_indices=[0], use_relative_position_embeddings=True, pretrain_image_size=32
+    )()  # fmt: skip
+
+
+def _diffusion() -> Any:
+    return _still(
+        monai.DiffusionModelUNet(
+            2, 1, 1, channels=(8, 8, 16), attention_levels=(False, True, True), num_res_blocks=1, num_head_channels=8,
+            norm_num_groups=4
+        )
+    )  # fmt: skip
+
+
 IMAGE, VOLUME = (3, 32, 32), (1, 16, 16, 16)
 
 NETWORKS: dict[str, ThirdParty] = {
@@ -223,4 +302,78 @@ ATTENTION: dict[str, ThirdParty] = {
         build=lambda: monai.UNETR(1, 2, (32, 32, 32), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4),
         shape=(1, 32, 32, 32),
     ),
+    "DETR": ThirdParty(build=_detr, shape=(3, 64, 64)),  # branches on infinities; learned queries
+    # without gradients and autocast for a while; positions that turn queries and keys
+    "DINOv3": ThirdParty(
+        build=_of("DINOv3ViT.Model", **_TOKENS, num_register_tokens=2, pos_embed_rescale=None), shape=IMAGE
+    ),
+}
+
+LONGER = (3, 64, 64)
+
+# More of them, for the campaign.
+MORE: dict[str, ThirdParty] = {
+    "Swin V2": ThirdParty(
+        build=_of(
+            "Swinv2.ForImageClassification",
+            image_size=32,
+            patch_size=2,
+            embed_dim=8,
+            depths=[2, 1],
+            num_heads=[2, 4],
+            window_size=4,
+        ),
+        shape=IMAGE,
+    ),
+    "SegFormer": ThirdParty(
+        build=_of("Segformer.ForSemanticSegmentation", **_STAGES, decoder_hidden_size=16), shape=LONGER
+    ),
+    "GLPN": ThirdParty(build=_of("GLPN.ForDepthEstimation", **_STAGES, decoder_hidden_size=16), shape=LONGER),
+    "PVT": ThirdParty(build=_of("Pvt.ForImageClassification", **_STAGES, image_size=64), shape=LONGER),
+    "MobileViT V2": ThirdParty(
+        build=_of("MobileViTV2.ForImageClassification", image_size=64, width_multiplier=0.25), shape=LONGER
+    ),
+    "BEiT": ThirdParty(build=_of("Beit.ForImageClassification", **_TOKENS), shape=IMAGE),
+    "Data2Vec": ThirdParty(
+        build=_of("Data2VecVision.ForImageClassification", **_TOKENS, use_relative_position_bias=True), shape=IMAGE
+    ),
+    "DINOv2": ThirdParty(build=_of("Dinov2.ForImageClassification", **_TOKENS), shape=IMAGE),
+    "CLIP": ThirdParty(
+        build=lambda: transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**_TOKENS)), shape=IMAGE
+    ),
+    "SigLIP": ThirdParty(
+        build=lambda: transformers.SiglipVisionModel(transformers.SiglipVisionConfig(**_TOKENS)), shape=IMAGE
+    ),
+    "DPT": ThirdParty(build=_dpt, shape=IMAGE),
+    "YOLOS": ThirdParty(
+        build=_of("Yolos.ForObjectDetection", **{**_TOKENS, "image_size": [32, 32]}, num_detection_tokens=5),
+        shape=IMAGE,
+    ),
+    "Perceiver": ThirdParty(build=_perceiver, shape=(3, 16, 16)),
+    "LeViT": ThirdParty(build=_levit, shape=LONGER),
+    "Hiera": ThirdParty(
+        build=_of(
+            "Hiera.ForImageClassification",
+            image_size=[64, 64],
+            embed_dim=16,
+            depths=[1, 1, 2, 1],
+            num_heads=[1, 2, 4, 8],
+        ),
+        shape=LONGER,
+    ),
+    "ViTDet": ThirdParty(build=_vitdet, shape=IMAGE),
+    "SwinUNETR": ThirdParty(
+        build=lambda: monai.SwinUNETR(
+            1,
+            2,
+            feature_size=12,
+            window_size=4,
+            depths=(2, 1, 1, 1),
+            num_heads=(3, 3, 3, 3),
+            spatial_dims=2,
+            use_v2=True,
+        ),
+        shape=(1, 64, 64),
+    ),
+    "Diffusion U-Net": ThirdParty(build=_diffusion, shape=(1, 16, 16), others=((),)),
 }

@@ -11,15 +11,15 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import contract, refusal, sliceable_dims
 
-SAMPLES, HEADS, TOKENS = (Dim.N,), (Dim.A, Dim.F), (Dim.Q, *SPACE)
+SAMPLES, HEADS, TOKENS, KEYS = (Dim.N,), (Dim.A, Dim.F), (Dim.Q, *SPACE), (Dim.K, *SPACE)
 _CUTS: dict[int, Sequence[tuple[tuple[Dim, ...], ...]]] = {  # by the number of axes
-    1: [(SAMPLES,), (HEADS,), (TOKENS,)],
-    2: [(SAMPLES, TOKENS), (TOKENS, HEADS), (SAMPLES, HEADS)],
+    1: [(SAMPLES,), (HEADS,), (TOKENS,), (KEYS,)],
+    2: [(SAMPLES, TOKENS), (TOKENS, HEADS), (SAMPLES, HEADS), (TOKENS, KEYS)],
 }
 
 
 def cut_plans(graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:
-    """By sample, head and token; on two axes by pairs of them."""
+    """By sample, head, token and key; on two axes by pairs of them."""
     return {
         "/".join("".join(dims) for dims in wanted): cut_slicings(graph, mesh, wanted)
         for wanted in _CUTS[len(mesh.axes)]

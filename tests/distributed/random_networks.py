@@ -1,4 +1,7 @@
-"""Small random networks from a seed: any operator that networks are made of, in one, two or three dims of space."""
+"""Small random networks from a seed: any operator that networks are made of, in one, two or three dims of space.
+
+Two in five end in blocks of attention, products or windows.
+"""
 
 import random
 from collections.abc import Callable
@@ -6,6 +9,8 @@ from math import prod
 
 import torch
 from torch import Tensor, nn
+
+from tests.distributed.random_attention import random_block
 
 CONVS: tuple[Callable[..., nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -15,6 +20,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 LINEAR_MODES = ("linear", "bilinear", "trilinear")
 MOST_ITEMS = 6000  # of one sample
+MOST_TOKENS = 150
 FEWEST_VALUES = 16  # that a norm's statistics are taken from: fewer are badly conditioned
 
 
@@ -48,7 +54,7 @@ class Maker:
     """`Maker(seed).network()`; the same seed makes the same network."""
 
     def __init__(self, seed: int) -> None:
-        self.pick = random.Random(seed)
+        self.pick, self.more = random.Random(seed), random.Random(-1 - seed)
         self.dims = self.pick.choice([1, 2, 2, 3])
         self.batch = self.pick.randint(1, 8)
         self.free = False  # whether nobody needs the last layer's output for backward, so that it may be overwritten
@@ -60,6 +66,8 @@ class Maker:
         for _ in range(self.pick.randint(3, 7)):
             kinds = [self._conv] * 3 + [self._transposed, self._pool, self._norm, self._norm, self._activation]
             shape = self._add(layers, self.pick.choice([*kinds, self._residual, self._branches, self._upsample]), shape)
+        for _ in range(self.more.choice([0, 0, 0, 1, 2]) if prod(shape[1:]) <= MOST_TOKENS else 0):
+            layers.append(random_block(self.more, shape))
         head = self.pick.choice(["flatten", "mean", "none"])
         if head != "none":
             layers.append(nn.Flatten() if head == "flatten" else MeanOverSpace())

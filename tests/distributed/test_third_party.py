@@ -9,18 +9,20 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import SPACE
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from tests.builders import machine
 from tests.campaigns import sample
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings, spatial_slicings
+from tests.distributed.conftest import world_of
 from tests.distributed.cuts import cut_plans
 from tests.distributed.world import World
 from tests.pricing import cost_of
-from tests.third_party import ATTENTION, NETWORKS
+from tests.third_party import ATTENTION, MORE, NETWORKS
 
 TOLERANCE = 1e-9
-EVERY = NETWORKS | ATTENTION
+EVERY = NETWORKS | ATTENTION | MORE
 EXECUTED = ("RegNet", "ConvNeXt V2", "EfficientNet", "BiT", "PoolFormer", "UNet", "SegResNet", "DenseNet")
 
 
@@ -48,7 +50,10 @@ def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair
 
 @pytest.mark.parametrize(
     ("name", "batch"),
-    sample([("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1)], quick=[("ViT", 4), ("Swin", 4)]),
+    sample(
+        [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1), ("DETR", 4), ("DINOv3", 4)],
+        quick=[("ViT", 4), ("Swin", 4), ("DETR", 4)],
+    ),
 )
 def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name: str, batch: int, pair: World) -> None:
     assert pair.run(_differences, name, batch, 1) == []
@@ -58,6 +63,13 @@ def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name:
 @pytest.mark.parametrize(("name", "batch"), [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 2)])
 def test_networks_with_attention_on_four_ranks_equal_one_device(name: str, batch: int, quartet: World) -> None:
     assert quartet.run(_differences, name, batch, 1, 4) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_unseen_networks_with_attention_equal_one_device(name: str, ranks: int, worlds: dict[int, World]) -> None:
+    assert world_of(worlds, ranks).run(_differences, name, 4, 1, ranks) == []
 
 
 @pytest.mark.parametrize("name", sample(["ViT", "Swin"], quick=["ViT"]))
@@ -73,7 +85,11 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
     for batch in (4, 3):
         graph = capture(model, torch.zeros(2, *EVERY[name].shape), name=name).with_batch(batch)
         costs = AnalyticModel(graph, cluster)
-        plans = _plans(name, graph, cluster.mesh) | {"random": random_slicings(graph, cluster.mesh, 0)}
+        # masks stay whole: they are not of the plan's dtype
+        chosen = random_slicings(graph, cluster.mesh, 0)
+        masks = [layer for layer in graph if layer.name not in graph.gradients and not layer.kind.has(Trait.EDGE)]
+        whole: Slicing = (None,) * len(cluster.mesh.axes)
+        plans = _plans(name, graph, cluster.mesh) | {"random": chosen | {layer.name: whole for layer in masks}}
         for label, slicings in plans.items():
             predicted = cost_of(costs, slicings).bytes_moved
             pairs.append((f"{label}, batch {batch}", predicted, counted_bytes(model, graph, slicings, cluster.mesh)))
@@ -83,9 +99,9 @@ def _bytes(name: str) -> list[tuple[str, int, int]]:
 def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]:
     torch.manual_seed(0)
     network = EVERY[name]
-    model = network.build()
+    model = network.build().double()
     mesh = Mesh.of({"local": ranks})
-    graph = capture(model, torch.zeros(2, *network.shape), name=name).with_batch(batch)
+    graph = capture(model, network.sample(torch.float64), name=name).with_batch(batch)
     plans = _plans(name, graph, mesh)
     plans |= {f"random {seed}": random_slicings(graph, mesh, seed) for seed in range(seeds)}
     wrong = []
@@ -98,7 +114,7 @@ def _differences(name: str, batch: int, seeds: int, ranks: int = 2) -> list[str]
 
 
 def _plans(name: str, graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:
-    return cut_plans(graph, mesh) if name in ATTENTION else _spatial_plans(graph, mesh)
+    return _spatial_plans(graph, mesh) if name in NETWORKS else cut_plans(graph, mesh)
 
 
 def _spatial_plans(graph: LayerGraph, mesh: Mesh) -> dict[str, dict[str, Slicing]]:

@@ -16,9 +16,24 @@ import slicewise as sw
 from slicewise.cluster.cluster import Tier
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.graph.zoo import VGG, ZOO, AlexNet, CosmoFlow, DenseNet, InceptionV3, LeNet5, ResNet, TextCNN, UNet3d
+from slicewise.graph.zoo import (
+    VGG,
+    ZOO,
+    AlexNet,
+    CosmoFlow,
+    DenseNet,
+    DiffusionUNet,
+    InceptionV3,
+    LeNet5,
+    ResNet,
+    Swin,
+    SwinUNETR,
+    TextCNN,
+    UNet3d,
+    UNETR3d,
+    ViT,
+)
 from slicewise.graph.zoo.resnet import RESNET101, RESNET152
-from slicewise.graph.zoo.vit import ViT
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
 from tests.builders import machine
@@ -38,20 +53,27 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "alexnet_optcnn": (partial(AlexNet, classes=5, dropout=0.0, width=4, hidden=32, pool_padding=1), (3, 96, 96), 4),
     "cosmoflow": (partial(CosmoFlow, inputs=1, width=2, hidden=32), (1, 256, 256, 256), 1),
     "densenet121": (partial(DenseNet, classes=5, growth=4), (3, 64, 64), 4),
+    "diffusion_unet": (partial(DiffusionUNet, (32, 32), (0, 2), blocks=1), (4, 16, 16), 4),
     "inception_v3": (partial(InceptionV3, classes=5, dropout=0.0), (3, 107, 107), 4),
     "lenet5": (LeNet5, (1, 32, 32), 4),
     "resnet50": (partial(ResNet, classes=5, width=8), (3, 64, 64), 4),
     "resnet101": (partial(ResNet, RESNET101, classes=5, width=8), (3, 64, 64), 4),
     "resnet152": (partial(ResNet, RESNET152, classes=5, width=8), (3, 64, 64), 4),
+    "swin_t": (partial(Swin, (8, (2, 2), (2, 4)), classes=5, image=32, patch=2, window=4), (3, 32, 32), 4),
+    "swin_unetr": (partial(SwinUNETR, 12, (2, 1), (3, 3), classes=2, volume=16, window=4), (1, 16, 16, 16), 1),
     "textcnn": (partial(TextCNN, embedding=20, filters=8, dropout=0.0), (20, 24), 4),
     "unet3d": (partial(UNet3d, width=4), (1, 16, 16, 16), 1),
+    "unetr": (partial(UNETR3d, (4, 4, 16, 32), 4, classes=2, volume=32), (1, 32, 32, 32), 1),
     "vgg16": (partial(VGG, NARROW, classes=5, dropout=0.0, hidden=32), (3, 64, 64), 4),
     "vit_b_16": (partial(ViT, (2, 4, 32, 64), classes=5, image=64), (3, 64, 64), 4),
     "vit_l_16": (partial(ViT, (4, 8, 64, 128), classes=5, image=64), (3, 64, 64), 4),
 }
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
-HEAVY = ("cosmoflow", "densenet121", "inception_v3", "resnet50", "resnet101", "resnet152", "unet3d", "vit_l_16")
+HEAVY = (
+    "cosmoflow", "densenet121", "diffusion_unet", "inception_v3", "resnet50", "resnet101", "resnet152", "swin_t",
+    "swin_unetr", "unet3d", "unetr", "vit_l_16",
+)  # fmt: skip
 
 
 def test_the_whole_zoo_is_trained() -> None:

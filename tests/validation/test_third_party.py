@@ -4,7 +4,6 @@ import warnings
 from functools import cache
 
 import pytest
-import torch
 
 import slicewise as sw
 from slicewise.graph.capture import OpaqueLayerWarning, capture
@@ -20,7 +19,7 @@ EVERY = NETWORKS | ATTENTION
 
 
 # few of each family; the others wait for the long run
-QUICK = ("ResNet", "ConvNeXt V2", "MobileNet V2", "UNet", "SegResNet", "ViT", "Swin")
+QUICK = ("ResNet", "ConvNeXt V2", "MobileNet V2", "UNet", "SegResNet", "ViT", "Swin", "DETR")
 
 
 @cache
@@ -29,7 +28,7 @@ def captured(name: str) -> LayerGraph:
     network = EVERY[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpaqueLayerWarning)
-        return capture(network.build(), torch.zeros(2, *network.shape), name=name)
+        return capture(network.build(), network.sample(), name=name)
 
 
 @pytest.mark.parametrize("name", sample(EVERY, quick=QUICK))

@@ -101,10 +101,10 @@ class OwnModel(CostModel):
         return seconds
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:
-        """A norm's mean and deviation are gathered forward; backward sums two such vectors."""
+        """A norm's mean and deviation are gathered forward, and two such vectors summed backward; attention has one."""
         axes = choices.axes_of(layer.statistics)
         ranks = group_sizes(axes, choices.mesh)
-        items = 2 * np.ones(len(choices))
+        items = layer.statistics_values * np.ones(len(choices))
         for letter, size in zip(layer.dims, layer.statistics_shape, strict=True):
             sliced = letter in DIMS and letter not in layer.statistics
             items *= -(-size // choices.degrees(Dim(letter))) if sliced else size

@@ -221,7 +221,7 @@ class _Page:
                 self.part(extent, axes) for extent, axes in zip(layer.shape, sharding(layer.dims, slicing), strict=True)
             )
             twice = embedding if direction == "backward_input" else 0
-            keys = layer.input_shapes[1][-2]
+            keys = self.items("K" if "K" in layer.input_dims[1] else ".", layer.input_shapes[1][-2:-1], slicing)
             return queries, keys, embedding + layer.input_shapes[2][-1] + twice, prod(matrices)
         if layer.kind is Kind.MATMUL:
             return self.two_computed(layer, slicing)
@@ -290,6 +290,11 @@ class _Page:
         return self.all_reduce_s(axes, 4 * items) if items else 0.0
 
     def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
+        if layer.kind is Kind.ATTENTION:  # one number for every query of this rank
+            axes = tuple(axis for axis, dim in enumerate(slicing) if dim == "K")
+            queries = self.items(layer.dims[:-1], layer.shape[:-1], slicing)
+            seconds = self.all_gather_s(axes, self.devices_along(axes) * queries * 4)
+            return seconds + self.all_reduce_s(axes, queries * 4) if gets_gradient else seconds
         at_rest = layer.options.get("arguments", {}).get("training") is False
         spanned = "" if at_rest else layer.options.get("statistics", "")
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim in spanned)

@@ -56,12 +56,12 @@ def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
 
 
 def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, int]:
-    """A norm's mean and deviation are gathered forward; backward sums two such vectors."""
+    """A norm's mean and deviation are gathered forward; backward sums two such vectors. Attention has one of each."""
     axes = statistics_axes(layer, slicing)
     if not axes:
         return 0, 0
     layout = replace_axes(layouts(layer, slicing).output, axes, REPLICATE)
-    items = 2 * held_items(layer.statistics_shape, layout, mesh)
+    items = layer.statistics_values * held_items(layer.statistics_shape, layout, mesh)
     return (
         ring_items(Op.ALL_GATHER, axes, items * mesh.group_size(axes), mesh),
         ring_items(Op.ALL_REDUCE, axes, items, mesh),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite
@@ -17,9 +18,10 @@ from torch.overrides import TorchFunctionMode
 from slicewise.equality.local_norms import LocalNorms
 from slicewise.equality.sizes import check_size
 from slicewise.graph.alignment import renamed
-from slicewise.graph.capture import capture
+from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.following import followed
 from slicewise.plans.plan import Plan
 from slicewise.runtime.batches import Batch, class_loss, loss_scale, rank_loss
 from slicewise.runtime.blueprint import bare, samples
@@ -69,6 +71,8 @@ def check_numerics(
     double = duplicate(model).double()
     if not double.training:  # as it was captured: a model in training mode keeps parts that rest
         double.train()
+    if plan.pipeline is None:
+        graph, plan = _in_double(double, graph, plan)
     batch = Batch.synthetic(graph.with_batch(plan.batch), torch.float64, device, seed)
     # a network that starts at one value per class has gradients near zero: compare on a moved one
     generator = torch.Generator().manual_seed(seed)
@@ -105,6 +109,16 @@ def check_numerics(
     dist.broadcast_object_list(result, src=0)
     check: Check = result[0]
     return check
+
+
+def _in_double(double: nn.Module, graph: LayerGraph, plan: Plan) -> tuple[LayerGraph, Plan]:
+    """Where operators name dtypes, those that they name in float64: other tensors are cast then."""
+    if not any("torch.float" in str(layer.options.get("arguments")) for layer in graph):
+        return graph, plan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OpaqueLayerWarning)  # said when the plan was made
+        found = renamed(capture(double, samples(double, graph), name=graph.name), graph)
+    return found, replace(plan, slicings=followed(plan.slicings, plan.sized(found), plan.mesh))
 
 
 def _sliced_step(

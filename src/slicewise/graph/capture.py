@@ -13,14 +13,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
 from slicewise.graph.concats import pairwise_concats
+from slicewise.graph.empties import leave_out_empties
 from slicewise.graph.fingerprint import fingerprint
+from slicewise.graph.finite import FiniteNumbers
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.multihead import batch_kept_apart
 from slicewise.graph.refusals import reason
+from slicewise.graph.regions import inline_regions
 from slicewise.graph.returns import Returns
 from slicewise.graph.tracer import BatchMixed, Tracer
+from slicewise.graph.writes import write_new_tensors
 
 Sample = torch.Tensor | tuple[Any, ...] | Mapping[str, Any]
 
@@ -71,6 +75,9 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
     for probe in _PROBES:
         given_probe, named_probe = _probed((given, named), batch, probe)
         program = _export(model, given_probe, named_probe, name)
+        inline_regions(program.graph_module)
+        write_new_tensors(program.graph)
+        leave_out_empties(program.graph)
         tracer = Tracer(program, batch=probe, trained=_trained(model), names=first_names(model))
         try:
             layers = with_forks(with_shared_weights(pairwise_concats(alive(tracer.layers()))))
@@ -80,7 +87,7 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
                 raise
     if not any(layer.kind is Kind.OUTPUT for layer in layers):
         raise GraphError(f"{name}: forward() returns no tensor that it computes")
-    for text in tracer.warnings:
+    for text in (tracer.warnings[layer.name] for layer in layers if layer.name in tracer.warnings):
         warnings.warn(text, OpaqueLayerWarning, stacklevel=2)
     graph = LayerGraph(
         name=name,
@@ -105,7 +112,7 @@ def _probed(given: Any, batch: int, probe: int) -> Any:
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), _quiet(), batch_kept_apart():
+        with warnings.catch_warnings(), _quiet(), batch_kept_apart(), FiniteNumbers():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except (Exception, SystemExit) as error:  # forward() may call exit()

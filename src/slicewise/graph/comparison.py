@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from slicewise.graph.dims import WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 
-_DROPOUTS = ("dropout", "feature_dropout", "drop_path")
+_AT_REST = ("dropout", "feature_dropout", "drop_path", "to", "_to_copy", "type_as")  # where nothing drops, or is cast
 _MODES = ("training", "train", "use_input_stats")
 
 
@@ -16,7 +17,7 @@ def difference(planned: LayerGraph, given: LayerGraph) -> str | None:
     """The first layer that is another one, in words; None where the networks differ in constants or modes at most.
 
     Constants are numbers that change neither shapes nor operators: a dropout's share, an epsilon, a slope. A dropout
-    that drops nothing is not even a layer.
+    that drops nothing is not even a layer, nor is a cast to the dtype that a tensor has.
     """
     planned, given = _awake(planned), _awake(given)
     for mine, theirs in zip(planned.with_batch(1), given.with_batch(1), strict=False):
@@ -31,12 +32,12 @@ def difference(planned: LayerGraph, given: LayerGraph) -> str | None:
 
 
 def _awake(graph: LayerGraph) -> LayerGraph:
-    """The network without its dropouts, and with forks named for what they read."""
+    """The network without its dropouts and casts, and with forks named for what they read."""
     names: dict[str, str] = {}
     layers = []
     for layer in graph:
         inputs = tuple(names.get(source, source) for source in layer.inputs)
-        if str(layer.options.get("op", "")).split(".")[1:2] in ([name] for name in _DROPOUTS):
+        if str(layer.options.get("op", "")).split(".")[1:2] in ([name] for name in _AT_REST):
             names[layer.name] = inputs[0]
             continue
         own = f"{inputs[0]}.fork" if layer.kind is Kind.FORK else layer.name
@@ -61,13 +62,21 @@ def _operator(layer: Layer) -> str:
 
 
 def _structure(value: Any) -> Any:
-    """Arguments without the numbers among them, and without modes, which modules may switch."""
+    """Arguments without the numbers and dtypes among them, and without modes, which modules may switch."""
     if isinstance(value, dict):
         return {name: _structure(item) for name, item in value.items() if name not in _MODES}
     if isinstance(value, (list, tuple)):
         return [_structure(item) for item in value]
+    if isinstance(value, str) and value.startswith(("torch.float", "torch.bfloat")):
+        return "a dtype"
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return "a number" if is_number else value
+
+
+def _letters(layer: Layer) -> tuple[str, ...]:
+    """Of what it reads; graphs of earlier releases have no letter for attention's keys."""
+    attends = layer.kind is Kind.ATTENTION
+    return tuple(dims.replace(Dim.K, WHOLE) if attends else dims for dims in layer.input_dims)
 
 
 _ASPECTS: Mapping[str, Callable[[Layer], Any]] = {
@@ -79,5 +88,5 @@ _ASPECTS: Mapping[str, Callable[[Layer], Any]] = {
     "inputs of shape": lambda layer: layer.input_shapes,
     "outputs of shape": lambda layer: layer.shape,
     "groups": lambda layer: layer.groups,
-    "the dims": lambda layer: (*layer.input_dims, layer.dims),
+    "the dims": lambda layer: (*_letters(layer), layer.dims),
 }

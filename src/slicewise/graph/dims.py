@@ -5,8 +5,7 @@ its dims are N, F, C, H and W. Where output channels are the input channels (ele
 norms, depth-wise convolutions), the channel dim is F and slices both sides.
 
 A product of two computed tensors is `y[n, a, q, k] = sum over c of x[n, a, q, c] * z[n, a, c, k]`: its dims are N, A,
-Q, C and K. Attention reads `NAQE, NAKE, NAKV` and writes `NAQV`. Every query looks at all keys, so it is sliced along
-N, A and Q.
+Q, C and K. Attention reads `NAQE, NAKE, NAKV` and writes `NAQV`. It is sliced along N, A, Q and K; K is summed over.
 """
 
 from enum import StrEnum
@@ -21,7 +20,7 @@ class Dim(StrEnum):
     W = "W"  # width; the length of a 1-D signal
     A = "A"  # attention head; of a product, one of many matrices
     Q = "Q"  # query; a row of a product
-    K = "K"  # column of a product
+    K = "K"  # key; a column of a product
 
 
 SPACE = (Dim.D, Dim.H, Dim.W)

@@ -55,7 +55,12 @@ class Layer:
 
     @property
     def statistics(self) -> frozenset[Dim]:
-        """Dims that a norm's statistics span; none in eval mode, where it uses those it has kept."""
+        """Dims that a norm's statistics span; none in eval mode, where it uses those it has kept.
+
+        Attention's scores are normalised over keys.
+        """
+        if self.kind is Kind.ATTENTION:
+            return frozenset({Dim.K} & set(self.input_dims[1]))
         return frozenset(Dim(letter) for letter in self.options.get("statistics", "")) if self._trains else frozenset()
 
     @property
@@ -75,7 +80,12 @@ class Layer:
 
     @property
     def statistics_shape(self) -> tuple[int, ...]:
-        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels or chunk."""
+        """The shape of a norm's mean: 1 along the dims that it spans, one value per group of channels or chunk.
+
+        Of attention: one value per query.
+        """
+        if self.kind is Kind.ATTENTION:
+            return (*self.shape[:-1], 1)
 
         def extent(letter: str, size: int) -> int:
             if letter in self.statistics:
@@ -85,6 +95,11 @@ class Layer:
             return -(-size // self.chunk) if letter == Dim.N and self.chunk else size
 
         return tuple(extent(letter, size) for letter, size in zip(self.dims, self.shape, strict=True))
+
+    @property
+    def statistics_values(self) -> int:
+        """What is merged per position: mean and deviation, or the logarithm of the sum of a query's scores."""
+        return 1 if self.kind is Kind.ATTENTION else 2
 
     @property
     def factor(self) -> tuple[str, tuple[int, ...]]:

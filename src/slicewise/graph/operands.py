@@ -23,7 +23,8 @@ def _attention_complaints(layer: Layer) -> Iterator[str]:
     (query, key, value), letters = layer.input_shapes[:3], layer.input_dims[:3]
     if not len(query) == len(key) == len(value) == len(layer.shape) >= 3:
         yield "query, key, value and output must have as many dims as each other, three at least"
-    if layer.dims != letters[0] or layer.dims[-1] != WHOLE or {*letters[1][-2:], *letters[2][-2:]} != {WHOLE}:
-        yield "every query meets all keys: keys, and channels of a head, are never sliced"
+    keys, channels = ({dims[-2] for dims in letters[1:]}, {dims[-1] for dims in letters})
+    if layer.dims != letters[0] or channels != {WHOLE} or keys not in ({Dim.K}, {WHOLE}) or Dim.K in layer.dims:
+        yield "keys and values are sliced alike, along K, and channels of a head are never sliced"
     if query[-1] != key[-1] or key[-2] != value[-2] or layer.shape != (*query[:-1], value[-1]):
         yield f"{list(query)} x {list(key)} x {list(value)} gives no {list(layer.shape)}"

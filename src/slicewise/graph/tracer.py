@@ -27,8 +27,10 @@ from slicewise.graph.rules.views import VIEWS
 
 _COUNTER = "num_batches_tracked"  # a norm's own affair: the runtime counts
 _TAKE_NUMBERS = ("add", "sub", "mul", "div", "rsub")
+_MOST_CONSTANTS = 2**16  # items that a graph spells out
 _PASS_NUMBERS = ("lift_fresh_copy", "detach", "clone", "to")
 _NEVER_IN_PLACE = ("dropout", "feature_dropout", "drop_path")  # the runtime keeps the mask instead
+_FILLED = {"new_zeros": "zeros", "new_ones": "ones", "new_full": "full"}
 _SHAPED_LIKE = {"reshape_as": "reshape", "view_as": "view", "expand_as": "expand"}
 
 
@@ -55,8 +57,9 @@ class Tracer:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.derived: set[str] = set()
         self.names: Counter[str] = Counter()
-        self.warnings: list[str] = []
+        self.warnings: dict[str, str] = {}  # by layer
         self.returned: list[int | Mapping[str, Any]] = []  # per item that forward() returns
+        self.spelled_out: list[Layer] = []  # constants of one item that an operator wants as a tensor
 
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
@@ -78,8 +81,18 @@ class Tracer:
             constant = self.program.constants[self.signature.inputs_to_lifted_tensor_constants[node.name]]
             if isinstance(constant, torch.Tensor) and constant.numel() == 1:
                 self.values[node] = constant.item()
+            elif isinstance(constant, torch.Tensor) and 1 < constant.numel() <= _MOST_CONSTANTS:
+                yield self._constant(node.name, constant)
+                self.values[node] = node.name
         elif isinstance(node.meta.get("val"), torch.Tensor):
             yield self._input(node)
+
+    def _constant(self, name: str, constant: torch.Tensor) -> Layer:
+        """Numbers that forward() spells out."""
+        meaning = Meaning(kind=Kind.DERIVED, operands={}, dims=WHOLE * constant.dim())
+        arguments = {"values": constant.tolist(), "dtype": str(constant.dtype)}
+        options = {"op": "slicewise.constant", "arguments": arguments, "differentiable": False}
+        return self._add(None, self._unique(name), meaning, {}, tuple(constant.shape), options)
 
     def _input(self, node: fx.Node) -> Layer:
         shape = tuple(node.meta["val"].shape)
@@ -112,8 +125,8 @@ class Tracer:
         assert isinstance(called, fx.Node)
         if not isinstance(called.target, torch._ops.OpOverload):
             raise GraphError(
-                f"{node.name}: slicewise cannot follow {called.target}: a part of forward() that switches gradients "
-                "on or off, or branches; move it out of the model, or use detach()"
+                f"{node.name}: slicewise cannot follow {called.target}: a part of forward() that switches autocast on, "
+                "or branches; move it out of the model"
             )
         if isinstance(node.meta.get("val"), torch.Tensor) and (node.users or not is_item):
             yield from self._layers(node, called)
@@ -123,6 +136,8 @@ class Tracer:
         in_place = operator_name(called)[1]
         shape = tuple(node.meta["val"].shape)
         this, operands = self._item(node, called)
+        yield from self.spelled_out
+        self.spelled_out.clear()
         if in_place and self._changes_held(called, operands):
             self.values[node] = next(iter(operands.values()))[1]
             return
@@ -170,6 +185,11 @@ class Tracer:
         if called is not node:
             assert isinstance(node.args[1], int)
             this = item(called, this, node.args[1])
+        elif operator in _FILLED:  # the other's dtype is known
+            plain = _FILLED[operator]
+            filled = {**arguments, "dtype": arguments["dtype"] or str(node.meta["val"].dtype)}
+            del filled["self"]
+            this = Item(operator=plain, op=f"aten.{plain}.default", arguments=filled, operands=())
         elif operator in _SHAPED_LIKE:  # only the other's shape matters
             like = _SHAPED_LIKE[operator]
             sized = {"self": arguments["self"], "size": list(node.meta["val"].shape)}
@@ -184,11 +204,9 @@ class Tracer:
         return (found,) if isinstance(found, Meaning) else found
 
     def _derived(self, call: Call) -> Meaning:
-        scaled = bool(call.shape) and call.shape[0] % self.batch == 0
-        dims = (BATCH if scaled else WHOLE * bool(call.shape)) + WHOLE * (len(call.shape) - 1)
+        dims = "".join(BATCH if size and size % self.batch == 0 else WHOLE for size in call.shape)
         operands = {
-            name: (BATCH if operand.letters[:1] == Dim.N else operand.letters[:1] and WHOLE)
-            + WHOLE * (len(operand.shape) - 1)
+            name: "".join(BATCH if letter == Dim.N else WHOLE for letter in operand.letters)
             for name, operand in call.operands.items()
         }
         return Meaning(kind=Kind.DERIVED, operands=operands, dims=dims)
@@ -199,7 +217,7 @@ class Tracer:
             items *= size
         per_sample = items % self.batch == 0
         held = units.amount(4 * (items // self.batch if per_sample else items), "B") + " per sample" * per_sample
-        self.warnings.append(
+        self.warnings[name] = (
             f"{name}: slicewise does not know how to slice {node.target}; the layer is replicated and each device "
             f"holds all of its output, {held}"
         )
@@ -249,8 +267,13 @@ class Tracer:
                 source = self.values.get(value)
                 if isinstance(source, (int, float)) and takes_numbers:
                     return source
-                if source is None or isinstance(source, (int, float)):
-                    raise GraphError(f"{node.name} reads a constant tensor; make it a buffer (register_buffer)")
+                if isinstance(source, (int, float)):
+                    like = value.meta["val"]
+                    made = self._constant(value.name, torch.full(like.shape, source, dtype=like.dtype))
+                    self.spelled_out.append(made)
+                    source = self.values[value] = made.name
+                if source is None:
+                    raise GraphError(f"{node.name} reads a large constant; make it a buffer (register_buffer)")
                 operands[name] = (self._operand(source), source)
                 if isinstance(source, Held):
                     return source.reference
@@ -331,8 +354,9 @@ class Tracer:
     def _check_batch(self, layer: Layer) -> None:
         """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
         for letter, size in zip(layer.dims, layer.shape, strict=True):
-            if (size % self.batch == 0) != (letter in (Dim.N, BATCH)):
-                said = f"a dim of {size // self.batch} x the batch" if size % self.batch == 0 else f"a dim of {size}"
+            scales = size > 0 and size % self.batch == 0
+            if scales != (letter in (Dim.N, BATCH)):
+                said = f"a dim of {size // self.batch} x the batch" if scales else f"a dim of {size}"
                 raise BatchMixed(
                     f"{layer.name} ({layer.options.get('op', layer.kind)}): {said} mixes the batch with other dims, "
                     "which slicewise cannot follow; keep the batch in a dim of its own, or the first of those merged"

@@ -46,7 +46,7 @@ SPACES = {"full": Space(), "optcnn": Space(dims_per_layer=5, dims_per_tier=5, re
 
 def sliceable_dims(layer: Layer) -> frozenset[Dim]:
     """The dims that a layer of this kind and these tensors can be sliced along at all."""
-    letters = set("".join((*layer.input_dims, layer.dims)))
+    letters = set("".join((*layer.input_dims, layer.dims, *(weight.dims for weight in layer.weights))))
     letters -= set("".join(weight.dims for weight in layer.weights if weight.shared))
     if layer.kind is Kind.FORK:
         letters.add(Dim.C)

@@ -141,7 +141,7 @@ def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> Own:
     found, all_training = _captured(model, plan, planned)
     layers = plan.sized(found)
     fitted = plan
-    if planned is not None and set(plan.slicings) <= set(layers.index):
+    if planned is not None:
         fitted = replace(plan, slicings=followed(plan.slicings, layers, plan.mesh))
     fitted.check(layers, plan.mesh)
     if found.returns is not None and found.returns.held is not None:

@@ -30,8 +30,8 @@ def test_operands_that_fit_survive_their_file() -> None:
     [
         ({"attention": {"inputs": ("fork0",) * 2, "input_shapes": ((4, 8, 6, 6),) * 2, "input_dims": ("NAQ.", "NA..")}},
          "2 inputs; attention reads query, key and value"),
-        ({"attention": {"input_dims": ("NAQ.", "NAK.", "NA..")}}, "keys, and channels of a head, are never sliced"),
-        ({"attention": {"dims": "NAQF"}}, "keys, and channels of a head, are never sliced"),
+        ({"attention": {"input_dims": ("NAQ.", "NAK.", "NA..")}}, "keys and values are sliced alike"),
+        ({"attention": {"dims": "NAQF"}}, "channels of a head are never sliced"),
         ({"attention": {"shape": (4, 8, 6, 5)}}, "gives no [4, 8, 6, 5]"),
         ({"matmul": {"input_dims": ("NAQC", "NA.K")}}, "1 operands have C"),
         ({"matmul": {"input_dims": ("NAQ.", "NA.K")}}, "0 operands have C"),

@@ -1,6 +1,9 @@
-"""Attention: `NAQ., NA.., NA.. -> NAQ.`. Every query looks at all keys; a bias or mask has the scores' letters."""
+"""Attention: `NAQ., NAK., NAK. -> NAQ.`. A bias or mask has the scores' letters.
 
-from slicewise.graph.dims import WHOLE, Dim
+Sliced by key, a device has the summands of its own keys: the output has no K.
+"""
+
+from slicewise.graph.dims import SPACE, WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.operators import Call, Found, Meaning, Operand, Source, once_each, rule
 from slicewise.graph.rules.pointwise import aligned
@@ -14,7 +17,8 @@ def attention(call: Call) -> Found:
         return None
     if any(operand.source is not Source.INPUT for operand in (query, key, value)):
         return None
-    leading = "".join(letter if letter == Dim.N else WHOLE for letter in query.letters[:-2])
+    kept = (Dim.N, *SPACE)  # windows lie in space
+    leading = "".join(letter if letter in kept else WHOLE for letter in query.letters[:-2])
     heads = leading.rfind(WHOLE)
     if heads >= 0:
         leading = leading[:heads] + Dim.A + leading[heads + 1 :]
@@ -23,7 +27,7 @@ def attention(call: Call) -> Found:
         "query": f"{leading}Q{WHOLE}",
         "key": _shared(key, leading, call),
         "value": _shared(value, leading, call),
-        "attn_mask": aligned(call.operands["attn_mask"].shape, f"{leading}Q{WHOLE}", scores)
+        "attn_mask": aligned(call.operands["attn_mask"].shape, f"{leading}QK", scores)
         if "attn_mask" in call.operands
         else "",
     }
@@ -45,4 +49,4 @@ def _shared(operand: Operand, leading: str, call: Call) -> str:
     letters = (
         letter if size == full or (letter == Dim.A and grouped and size > 1) else WHOLE for letter, size, full in sizes
     )
-    return "".join(letters) + WHOLE * 2
+    return "".join(letters) + Dim.K + WHOLE

@@ -1,6 +1,6 @@
 """Element-wise operators, with broadcasting; and those that mix one dim and leave the others alone."""
 
-from slicewise.graph.dims import ONE, WHOLE
+from slicewise.graph.dims import ONE, WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, Source, once_each, rule, without
 
@@ -9,8 +9,9 @@ _ACTIVATIONS = """
     softplus softshrink tanh threshold
 """
 _FUNCTIONS = """
-    abs atan ceil clamp clamp_max clamp_min cos detach erf exp expm1 floor isfinite isnan log log10 log1p log2
-    logical_not nan_to_num neg pow reciprocal round rsqrt sign sin sqrt square tan trunc zeros_like ones_like
+    abs atan bitwise_not ceil clamp clamp_max clamp_min cos detach erf exp expm1 fill floor full_like isfinite isinf
+    isnan log log10 log1p log2 logical_not nan_to_num neg ones_like pow reciprocal round rsqrt sign sin sqrt square tan
+    trunc zero zeros_like
 """
 _COMBINATIONS = """
     add addcdiv addcmul atan2 div eq fmod ge gt le lerp logaddexp logical_and logical_or lt masked_fill maximum minimum
@@ -40,11 +41,11 @@ def prelu(call: Call) -> Found:
 
 @rule("embedding")
 def embedding(call: Call) -> Found:
-    """A row of the table for every number: `NW, .F -> NWF`."""
+    """A row of the table for every number: `NW, CF -> NWF`. With some of the rows, a sum over C of rows and zeros."""
     numbers = call.operands["indices"].letters.replace("F", WHOLE)
     if call.arguments["sparse"] or call.arguments["scale_grad_by_freq"]:
         return None
-    operands = call.spelled(weight=f"{WHOLE}F", indices=numbers)
+    operands = call.spelled(weight="CF", indices=numbers)
     return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=f"{numbers}F")
 
 
@@ -90,7 +91,7 @@ def drop_path(call: Call) -> Found:
     )
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "roll", "cumsum")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "roll", "cumsum", "cumprod", "argsort")
 def along_a_dim(call: Call) -> Found:
     """Everything else about a position is independent."""
     mixed = call.arguments.get("dim", call.arguments.get("dims"))
@@ -100,6 +101,41 @@ def along_a_dim(call: Call) -> Found:
     return Meaning(
         kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters
     )
+
+
+@rule("slice_scatter", "select_scatter")
+def scattered(call: Call) -> Found:
+    """Some positions of a dim are replaced: the dim is whole, and gone from what replaces one of it."""
+    letters = call.first.letters
+    dim = call.arguments["dim"] % len(letters)
+    dims = without(letters, [dim])
+    written = dims if call.operator == "slice_scatter" else dims[:dim] + dims[dim + 1 :]
+    return Meaning(kind=Kind.ELEMENTWISE, operands=call.spelled(self=dims, src=written), dims=dims, letters=letters)
+
+
+@rule("im2col", "col2im", "grid_sampler", "gather", "take_along_dim")
+def sample_by_sample(call: Call) -> Found:
+    """Positions of a sample are mixed, samples never: `N..., N... -> N...`."""
+    along = call.arguments.get("dim")
+    batch = {operand.letters[:1] for operand in call.operands.values()} | {str(Dim.N)}
+    sizes = {operand.shape[0] for operand in call.operands.values() if operand.shape} | set(call.shape[:1])
+    if len(batch) > 1 or len(sizes) > 1 or along == 0 or along == -len(call.shape):
+        return None
+    operands = {name: Dim.N + WHOLE * (len(operand.shape) - 1) for name, operand in call.operands.items()}
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=Dim.N + WHOLE * (len(call.shape) - 1))
+
+
+@rule("index", "index_select")
+def indexed(call: Call) -> Found:
+    """Positions that numbers choose, the same for all samples: `N..., . -> N...`."""
+    chosen = call.arguments.get("indices", [])
+    first = call.arguments["dim"] % len(call.first.shape) == 0 if call.operator == "index_select" else bool(chosen[0])
+    letters = [operand.letters for operand in call.operands.values()]
+    if first or letters[0][:1] != Dim.N or any(Dim.N in index for index in letters[1:]):
+        return None
+    operands = {name: WHOLE * len(operand.shape) for name, operand in call.operands.items()}
+    operands[next(iter(operands))] = Dim.N + WHOLE * (len(call.first.shape) - 1)
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=Dim.N + WHOLE * (len(call.shape) - 1))
 
 
 @rule("expand", "repeat")

@@ -26,7 +26,7 @@ def euclidean_norm(call: Call) -> Found:
     return squares, root
 
 
-@rule("amax", "amin", "var", "std", "logsumexp", "max", "min", "argmax", "argmin")
+@rule("all", "any", "amax", "amin", "var", "std", "logsumexp", "max", "min", "argmax", "argmin")
 def other_reductions(call: Call) -> Found:
     """What is no sum keeps the dims that go whole."""
     dim = call.arguments.get("dim")

@@ -28,7 +28,7 @@ class _SelfAttention(nn.Module):
         return result
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
     def __init__(self, heads: int, width: int, inner: int) -> None:
@@ -50,7 +50,7 @@ class _Encoder(nn.Module):
         self.pos_embedding = nn.Parameter(torch.empty(1, tokens, width))
         self.layers = nn.Sequential()
         for number in range(blocks):
-            self.layers.add_module(f"encoder_layer_{number}", _Block(heads, width, inner))
+            self.layers.add_module(f"encoder_layer_{number}", Block(heads, width, inner))
         self.ln = nn.LayerNorm(width, eps=1e-6)
         self.reset_parameters()
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from slicewise.graph.dims import ONE
+from slicewise.graph.dims import ONE, Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.layout import Slicing
-from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, part_number, plain, stream
+from slicewise.partition.layout import Slicing, layouts
+from slicewise.partition.parts import box
+from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, operator_name, part_number, plain, stream
 
 
 def elementwise(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
@@ -18,6 +19,7 @@ def elementwise(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         "drop_path": dropout,
         "expand": _stretched,
         "repeat": _stretched,
+        "embedding": _lookup,
         "root": _root,
         "ratio": _ratio,
     }
@@ -53,6 +55,27 @@ def _stretched(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
             return x.expand(shape)
         given = [1] * (len(shape) - x.dim()) + list(x.shape)
         return x.repeat([new // old for new, old in zip(shape, given, strict=True)])
+
+    return kernel
+
+
+def _lookup(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """Of a rank that has some rows of the table: zeros where another has the row."""
+    axes = [axis for axis, dim in enumerate(slicing) if dim is Dim.C]
+    if not axes:
+        return plain(layer, slicing, context)
+    call, values = caller(layer), bound(layer, slicing, context)
+    mesh, rank = context.groups.mesh, context.groups.rank
+    start, stop = box(layer.weights[0].shape, layouts(layer, slicing).weights[0], mesh, rank)[0]
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        given = values(inputs)
+        padding = given["padding_idx"]
+        own = (given["indices"] >= start) & (given["indices"] < stop)
+        given["indices"] = torch.where(own, given["indices"] - start, 0)
+        given["padding_idx"] = padding - start if start <= padding < stop else -1
+        rows: Tensor = call(given) * own.unsqueeze(-1)
+        return rows
 
     return kernel
 

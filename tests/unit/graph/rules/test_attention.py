@@ -13,32 +13,32 @@ def attention(query: Operand, keys: Operand, mask: Operand | None = None, **chan
 HEADS = tensor("NFH.", 2, 4, 9, 8)
 
 
-def test_attention_is_sliced_by_sample_head_and_query() -> None:
+def test_attention_is_sliced_by_sample_head_query_and_key() -> None:
     found = attention(HEADS, tensor("NFH.", 2, 4, 5, 8))
-    assert spelled(found) == "NAQ., NA.., NA.. -> NAQ."
+    assert spelled(found) == "NAQ., NAK., NAK. -> NAQ."
     assert (known(found).kind, known(found).letters) == (Kind.ATTENTION, "NFH.")
 
 
-def test_without_heads_it_is_sliced_by_sample_and_query_and_of_many_dims_the_last_are_heads() -> None:
-    assert spelled(attention(tensor("NH.", 2, 9, 8), tensor("NH.", 2, 5, 8))) == "NQ., N.., N.. -> NQ."
+def test_without_heads_it_is_sliced_by_sample_query_and_key_and_of_many_dims_the_last_are_heads() -> None:
+    assert spelled(attention(tensor("NH.", 2, 9, 8), tensor("NH.", 2, 5, 8))) == "NQ., NK., NK. -> NQ."
     windows = tensor("N....", 2, 6, 4, 9, 8)
-    assert spelled(attention(windows, windows)) == "N.AQ., N.A.., N.A.. -> N.AQ."
+    assert spelled(attention(windows, windows)) == "N.AQ., N.AK., N.AK. -> N.AQ."
     assert known(attention(windows, windows)).letters == "N.F.."
 
 
 def test_heads_may_share_keys() -> None:
     grouped = attention(HEADS, tensor("NFH.", 2, 2, 9, 8), enable_gqa=True)
-    assert spelled(grouped) == "NAQ., NA.., NA.. -> NAQ."
+    assert spelled(grouped) == "NAQ., NAK., NAK. -> NAQ."
     of_all = attention(HEADS, tensor("NFH.", 2, 1, 9, 8), enable_gqa=True)
-    assert spelled(of_all) == "NAQ., N..., N... -> NAQ."
+    assert spelled(of_all) == "NAQ., N.K., N.K. -> NAQ."
 
 
 def test_a_mask_lies_as_the_scores_that_it_hides() -> None:
     keys = tensor("NFH.", 2, 4, 5, 8)
-    assert spelled(attention(HEADS, keys, tensor("N...", 2, 1, 9, 5))).endswith("N.Q. -> NAQ.")
-    assert spelled(attention(HEADS, keys, tensor("N...", 2, 1, 1, 5))).endswith("N... -> NAQ.")
-    assert spelled(attention(HEADS, keys, weight(4, 9, 5))).endswith("AQ. -> NAQ.")
-    assert spelled(attention(HEADS, keys, tensor("..", 9, 5))).endswith("Q. -> NAQ.")
+    assert spelled(attention(HEADS, keys, tensor("N...", 2, 1, 9, 5))).endswith("N.QK -> NAQ.")
+    assert spelled(attention(HEADS, keys, tensor("N...", 2, 1, 1, 5))).endswith("N..K -> NAQ.")
+    assert spelled(attention(HEADS, keys, weight(4, 9, 5))).endswith("AQK -> NAQ.")
+    assert spelled(attention(HEADS, keys, tensor("..", 9, 5))).endswith("QK -> NAQ.")
 
 
 def test_queries_without_samples_or_held_by_the_model_are_left_alone() -> None:

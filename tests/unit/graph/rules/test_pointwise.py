@@ -97,3 +97,9 @@ def test_a_concatenation_keeps_the_joined_dim_whole() -> None:
 def test_a_stack_adds_a_dim_of_its_own() -> None:
     operands = {f"tensors.{number}": tensor("NFW", 2, 4, 5) for number in range(2)}
     assert spelled(meaning("stack", (2, 2, 4, 5), operands, dim=1)) == "NFW, NFW -> N.FW"
+
+
+def test_an_embedding_is_sliced_by_position_feature_and_word() -> None:
+    operands = {"weight": weight(9, 6), "indices": tensor("NW", 2, 5)}
+    found = meaning("embedding", (2, 5, 6), operands, sparse=False, scale_grad_by_freq=False)
+    assert spelled(found) == "CF, NW -> NWF"

@@ -1,0 +1,46 @@
+"""`if not torch.isfinite(x).all():` is captured as for finite numbers, which is how a network trains."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+_ANSWERS = {"isfinite": True, "isinf": False, "isnan": False}
+_KEEP = ("all", "any")
+
+
+class FiniteNumbers(TorchFunctionMode):
+    """Tests for infinities and NaN know their answer where forward() branches on them; as tensors they are as ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: dict[int, tuple[Tensor, bool]] = {}  # by id; the tensor is kept, so that the id stays its own
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        first = self._answers.get(id(args[0])) if args else None
+        if name == "__bool__" and first is not None:
+            return first[1]
+        result = func(*args, **(kwargs or {}))
+        answer = _ANSWERS.get(name) if first is None else self._followed(name, args, first[1])
+        if answer is not None and isinstance(result, Tensor):
+            self._answers[id(result)] = (result, answer)
+        return result
+
+    def _followed(self, name: str, args: tuple[Any, ...], answer: bool) -> bool | None:
+        """What becomes of an answer."""
+        if name in _KEEP:
+            return answer
+        if name in ("__invert__", "logical_not", "bitwise_not"):
+            return not answer
+        other = self._answers.get(id(args[1])) if len(args) > 1 else None
+        if other is None or name not in ("__or__", "__and__", "logical_or", "logical_and"):
+            return None
+        return answer or other[1] if name.endswith(("or", "or__")) else answer and other[1]
