@@ -38,7 +38,7 @@ lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/lint-imports
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 # What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.
 TIMED := tests/distributed/test_diagnose.py

@@ -5,15 +5,15 @@ import torch
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.network import Network as Described
 from slicewise.running.checkup import Exchange, Network
-from slicewise.running.profiler import Care, all_reduce_seconds
+from slicewise.running.profiler import all_reduce_seconds
 from slicewise.running.ranks import ranks
 
-_LOOK = Care(repeats=9, message_bytes=(64 * 2**10, 2**20, 8 * 2**20))
+_SIZES, _REPEATS = (64 * 2**10, 2**20, 8 * 2**20), 9
 
 
 def look_at_network(device: torch.device, cluster: Cluster | None) -> Network:
     """Every rank calls it and returns the same."""
-    measured = all_reduce_seconds(device, _LOOK)
+    measured = all_reduce_seconds(device, _SIZES, _REPEATS)
     described = Described(cluster.with_devices(ranks())) if cluster is not None else None
     exchanges = []
     for message_bytes, seconds in measured.items():

@@ -69,11 +69,11 @@ def measure_cluster(device: torch.device, care: Care) -> Calibration:
         return _measure(device, care)
 
 
-def all_reduce_seconds(device: torch.device, care: Care) -> dict[int, float]:
+def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repeats: int) -> dict[int, float]:
     """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
     with device:
         world = _Members(size=dist.get_world_size())
-        return {size: _after_compute(_all_reduce(size // 4, world), world, care) for size in care.message_bytes}
+        return {size: _after_compute(_all_reduce(size // 4, world), world, repeats) for size in message_bytes}
 
 
 def _measure(device: torch.device, care: Care) -> Calibration:
@@ -210,7 +210,7 @@ def _fit(
     """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
     ranks = members.size
     sizes = np.array(care.message_bytes, dtype=float)
-    seconds = np.array([_after_compute(make(int(size) // 4, members), members, care) for size in sizes])
+    seconds = np.array([_after_compute(make(int(size) // 4, members), members, care.repeats) for size in sizes])
     moved = share * 2 * (ranks - 1) / ranks * sizes
     design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
     latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
@@ -232,7 +232,7 @@ def _overlap(care: Care) -> float:
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
 
 
-def _after_compute(collective: Callable[[], object], members: _Members, care: Care) -> float:
+def _after_compute(collective: Callable[[], object], members: _Members, repeats: int) -> float:
     """A collective as a training step meets it: caches and threads busy with a layer before it.
 
     As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
@@ -241,7 +241,7 @@ def _after_compute(collective: Callable[[], object], members: _Members, care: Ca
     if members.inside:
         a = torch.randn(512, 512)
         seconds = []
-        for _ in range(care.repeats + 1):
+        for _ in range(repeats + 1):
             a @ a  # some milliseconds on a CPU core
             synchronize()
             start_s = time.perf_counter()
