@@ -45,8 +45,9 @@ def test_resnet50_cut_by_height_and_width_over_four_ranks_equals_one_device(quar
     check(quartet.run(_differences, "resnet50", 4, ["HW"]))
 
 
-@pytest.mark.parametrize("cut", ["H", pytest.param("W", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ["inception_v3", pytest.param("densenet121", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("cut", ["H", "W"])
+@pytest.mark.parametrize("name", ["inception_v3", "densenet121"])
 def test_networks_of_branches_cut_by_height_or_width_equal_one_device(name: str, cut: str, pair: World) -> None:
     check(pair.run(_differences, name, 2, [cut]))
 

@@ -9,6 +9,8 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.operands import operand_complaints
 from slicewise.graph.window import Window
 
+_EMBEDDING = "aten.embedding.default"
+
 
 def geometry_complaints(layer: Layer) -> Iterator[str]:
     """Each may rely on those before it."""
@@ -119,6 +121,8 @@ def _held_complaints(layer: Layer) -> Iterator[str]:
         read |= _extents(dims, shape)
     for weight in (*layer.weights, *layer.buffers):
         for letter, size in _extents(weight.dims, weight.shape).items():
+            if letter == Dim.C and layer.options.get("op") == _EMBEDDING:
+                continue  # its rows: numbers choose among them
             wanted = {extents[letter] for extents in (written, read) if letter in extents}
             if size not in wanted:
                 told = " or ".join(map(str, sorted(wanted))) or f"the extent of a dim, and no tensor has {letter}"

@@ -29,7 +29,7 @@ class Counted:
 
 
 class CountCollectives(TorchDispatchMode):
-    """`with CountCollectives() as counted: step()`; backward on CPU runs in the same thread and is seen too."""
+    """`with CountCollectives() as counted: step()`; backward is seen too, also on a thread of its own."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -141,7 +141,8 @@ def matched(model: nn.Module, plan: Plan, graph: LayerGraph | None) -> Own:
     found, all_training = _captured(model, plan, planned)
     layers = plan.sized(found)
     fitted = plan
-    if planned is not None:
+    # a model of another dtype may lack the plan's casts; a layer that neither network has is no layer
+    if planned is not None and set(plan.slicings) <= {*plan.sized(planned).index, *layers.index}:
         fitted = replace(plan, slicings=followed(plan.slicings, layers, plan.mesh))
     fitted.check(layers, plan.mesh)
     if found.returns is not None and found.returns.held is not None:
