@@ -45,13 +45,13 @@ TIMED := tests/distributed/test_diagnose.py
 test: lint
 	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
 	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --ignore tests/distributed
+	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist worksteal --ignore tests/distributed
 
 test-long: export SLICEWISE_TESTS := long
 test-long: lint
 	$(BIN)/python -m pytest $(TIMED)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -n 2 --ignore tests/distributed
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/distributed
 
 # What is uploaded: the wheel is built from the sdist.
 dist: $(READY)

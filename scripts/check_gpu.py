@@ -47,6 +47,10 @@ SAMPLES = {
     "resnet101": 8,
     "resnet152": 8,
     "cosmoflow": 1,
+    "swin_t": 8,
+    "unetr": 1,
+    "swin_unetr": 1,
+    "diffusion_unet": 4,
 }
 INPUT = {"cosmoflow": "4x128x128x128"}
 QUICK = {"lenet5": 4}

@@ -35,7 +35,7 @@ def test_first_visit_to_a_plan(page: Page, address: str) -> None:
     page.wait_for_selector("[data-strategy=data]")
     page.wait_for_selector("#plan-step")
     expect(page.locator("#proof")).to_contain_text("proven")
-    found = plan("alexnet", "p100-4x4", devices=16, batch=512)
+    found = plan("alexnet", "p100-4x4", devices=16, batch=512, bucket="25MiB")
     assert page.inner_text("#plan-step") == _told(found)
     assert "model=alexnet" not in page.url  # what nobody changed is not in the address yet
 

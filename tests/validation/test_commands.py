@@ -62,6 +62,7 @@ def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Pa
     assert ran["ddp"]["losses"][0] > 0
 
 
+@pytest.mark.long
 def test_layers_are_timed_once_and_priced_by_their_times(calibrated: Path, tmp_path: Path) -> None:
     from slicewise.planning.timing import untimed
     from slicewise.plans.plan import Plan

@@ -41,6 +41,7 @@ def test_one_network_tells_another() -> None:
     assert together(found).accuracy >= 0.75
 
 
+@pytest.mark.long
 def test_a_tested_row_does_not_reach_the_fit() -> None:
     """Whatever was measured on more than 32 GPUs, the projections stay as they are."""
     runs = measured_runs()

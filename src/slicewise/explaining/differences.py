@@ -59,7 +59,10 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two plans. Where machine, batch or training differ too, changes are listed but have no price of their own."""
+    """Two plans. Where machine, batch or training differ too, changes are listed but have no price of their own.
+
+    Sizes of buckets may differ: what each difference is worth is told with those of the first.
+    """
 
     titles: tuple[str, str]
     predicted: tuple[Prediction, Prediction]
@@ -108,7 +111,7 @@ def compare_models(before: Priced, after: Priced) -> Comparison:
     priced = (
         model.cluster == other.cluster
         and model.graph.batch == other.graph.batch
-        and (model.training, model.name) == (other.training, other.name)
+        and (model.training.options(), model.name) == (other.training.options(), other.name)
     )
     return Comparison(
         titles=(title(model), title(other)),

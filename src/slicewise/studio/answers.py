@@ -167,6 +167,7 @@ class Answers:
             "optimizer": training.optimizer,
             "recompute": training.recompute,
             "batchnorm": training.batchnorm,
+            "bucket_bytes": training.bucket_bytes,
             "software": plan.hardware().software,
         }
         setting = setting_of(document, self.uploads)
@@ -295,6 +296,7 @@ class Answers:
         return Request(
             strategy=strategy,
             training=setting.training,
+            bucket=setting.training.bucket_bytes if searched else None,
             fix=tuple(fix) if searched else (),
             time_limit_s=LONGEST_S if searched else None,
         )

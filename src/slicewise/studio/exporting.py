@@ -56,7 +56,8 @@ def commands(setting: Setting, strategy: str, fix: tuple[str, ...], *, edited: b
     if edited:
         rows.append({"told": f"Save this plan as {PLAN_FILE} first (Export, Plan): it was edited here.", "command": ""})
     else:
-        searched = [] if strategy == LAYERWISE else ["--strategy", strategy]
+        bucket = f"{setting.training.bucket_bytes / 2**20:g}MiB"
+        searched = ["--bucket", bucket] if strategy == LAYERWISE else ["--strategy", strategy]
         fixed = [word for pin in fix for word in ("--fix", pin)]
         rows.append(_row("Make this plan.", "plan", named, *options, *searched, *fixed, "-o", PLAN_FILE))
     staged = strategy != LAYERWISE and STRATEGIES[strategy].form is Form.STAGES

@@ -13,6 +13,7 @@ from slicewise.formats.checking import checked
 from slicewise.formats.schema import Count, Name, Positive, Table
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph, shipped_names
+from slicewise.partition.buckets import BUCKET_BYTES
 from slicewise.studio.uploads import Uploads
 
 MOST_SAMPLES = 1_048_576  # of a batch that the page asks for
@@ -37,6 +38,7 @@ class SettingFields(Table):
     optimizer: str = "sgd"
     recompute: bool = False
     batchnorm: str = "exact"
+    bucket_bytes: Count = BUCKET_BYTES
     tiers: dict[str, LinkFields] = field(default_factory=dict)
     memory_bytes: Count | None = None
 
@@ -67,7 +69,11 @@ def setting_of(document: Any, uploads: Uploads) -> Setting:
     """Errors name the field, its value and what would work."""
     asked = checked(SettingFields, document, "setting")
     training = Training(
-        dtype=asked.dtype, optimizer=asked.optimizer, recompute=asked.recompute, batchnorm=asked.batchnorm
+        dtype=asked.dtype,
+        optimizer=asked.optimizer,
+        recompute=asked.recompute,
+        batchnorm=asked.batchnorm,
+        bucket_bytes=asked.bucket_bytes,
     )
     cluster = edited(cluster_named(asked.cluster, uploads), asked)
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have

@@ -39,7 +39,7 @@ def test_flops_agree_with_torchs_own_count(build: Callable[[], nn.Module], shape
     assert {weight.name for weight in graph.weights} == set(model.state_dict())
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", sample(ZOO, quick=["alexnet", "resnet50", "unet3d", "vit_b_16", "swin_t"]))
 def test_the_shipped_graphs_are_what_capture_gives_today(name: str) -> None:
     """If not: `slicewise capture NAME -o src/slicewise/graph/captured/NAME.json`."""
     with torch.device("meta"):
@@ -458,7 +458,7 @@ def test_the_first_reader_of_an_input_says_where_its_channels_are() -> None:
     assert capture(nn.Conv1d(6, 4, 1), torch.zeros(2, 6, 8)).layers[0].dims == "NFW"
     words = capture(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 4)), torch.zeros(2, 6, dtype=torch.long))
     assert [layer.dims for layer in words] == ["NW", "NWF", "NWF", "NW."]
-    assert words["0"].weights[0].dims == ".F"
+    assert words["0"].weights[0].dims == "CF"
 
 
 @pytest.mark.parametrize("training", [True, False])

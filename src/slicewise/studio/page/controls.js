@@ -5,6 +5,8 @@ import { count } from "./units.js";
 
 const MOST_LOG_BATCH = 15;
 
+const BUCKETS = [1, 4, 25, 100].map((size) => ({ name: String(size * 2 ** 20), label: `${size} MiB` }));
+
 export class Controls {
   constructor(choices, setting, changed, opened) {
     Object.assign(this, { choices, setting, changed, opened });
@@ -44,6 +46,7 @@ export class Controls {
         h("div", { class: "two" },
           select("optimizer", "Optimizer", plain(choices.optimizer), setting.optimizer, (optimizer) => this.set({ optimizer })),
           select("batchnorm", "Batch norm", plain(choices.batchnorm), setting.batchnorm, (batchnorm) => this.set({ batchnorm }))),
+        select("bucket", "Gradients summed together", BUCKETS, String(setting.bucket_bytes), (size) => this.set({ bucket_bytes: Number(size) })),
         h("div", { class: "check" }, h("input", { type: "checkbox", id: "recompute", checked: setting.recompute, onchange: (event) => this.set({ recompute: event.target.checked }) }), h("label", { for: "recompute" }, "Recompute cheap layers")),
         cluster.tiers.map((tier) => this.#tier(tier)),
         this.#number("memory", "Memory of a device, GB", (setting.memory_bytes ?? cluster.memory_bytes) / 1e9, (value) => this.set({ memory_bytes: Math.round(value * 1e9) })),

@@ -1,5 +1,5 @@
 // What the page shows, as a value that an address can carry.
-const PLAIN = { software: null, dtype: "fp32", optimizer: "sgd", recompute: false, batchnorm: "exact", tiers: {}, memory_bytes: null };
+const PLAIN = { software: null, dtype: "fp32", optimizer: "sgd", recompute: false, batchnorm: "exact", bucket_bytes: 25 * 2 ** 20, tiers: {}, memory_bytes: null };
 export const FIRST = { model: "alexnet", cluster: "p100-4x4", devices: 16, batch: 512, ...PLAIN };
 export const LAYERWISE = "layerwise";
 
@@ -23,7 +23,7 @@ export function read(text) {
   const words = new URLSearchParams(text);
   const setting = { ...FIRST, tiers: {} };
   for (const name of ["model", "cluster", "software", "dtype", "optimizer", "batchnorm"]) if (words.get(name)) setting[name] = words.get(name);
-  for (const name of ["devices", "batch", "memory_bytes"]) {
+  for (const name of ["devices", "batch", "memory_bytes", "bucket_bytes"]) {
     const value = Number(words.get(name));
     if (words.get(name) && Number.isInteger(value) && value > 0) setting[name] = value;
   }
