@@ -19,6 +19,7 @@ from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import load_graph
 from slicewise.graph.zoo import ZOO, AlexNet, UNet3d
 from slicewise.partition.legal import legal_slicings, sliceable_dims
+from tests.campaigns import sample
 
 IMAGE = torch.zeros(2, 3, 8, 8)
 
