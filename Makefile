@@ -29,7 +29,7 @@ demo: $(READY)
 	$(BIN)/slicewise plan alexnet --cluster local --devices 2 --batch 16 -o build/alexnet-local.json
 	@echo
 	@echo "== 5. Run that plan: equal to one device? as fast as predicted? faster than DDP?"
-	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 10
+	$(BIN)/slicewise run build/alexnet-local.json --nproc-per-node 2 --check --compare ddp --iterations 6
 	@echo
 	@echo "== 6. Ask the oracle: ResNet-50 on up to 1,024 GPUs, which strategy and why"
 	$(BIN)/slicewise oracle resnet50 --cluster abci-v100 --devices 16,128,1024 --batch-per-device 32 --dataset imagenet --best
