@@ -8,6 +8,7 @@ import slicewise as sw
 from slicewise.errors import RequestError
 from slicewise.planning import plan
 from slicewise.plans.plan import Plan
+from slicewise.report.terminal import show_plan
 from tests.builders import machine, small_cnn
 
 SIZES = [1 << 20, 4 << 20, 25 << 20, 100 << 20]
@@ -32,6 +33,11 @@ def test_the_size_survives_the_file_and_older_files_have_ddps() -> None:
     assert Plan.from_dict(document, "plan").training.bucket_bytes == 4 << 20
     del document["bucket_bytes"]
     assert Plan.from_dict(document, "plan").training.bucket_bytes == 25 << 20
+
+
+def test_a_size_that_was_asked_for_is_not_called_faster(capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(plan(small_cnn(batch=8), machine(2), bucket="4MiB"))
+    assert "in buckets of 4 MiB, as asked." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("size", [0, -1, "0MiB"])

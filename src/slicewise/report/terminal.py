@@ -28,7 +28,8 @@ def show_plan(plan: Plan) -> None:
     page.show(*_strategies(plan))
     if plan.training.bucket_bytes != BUCKET_BYTES:
         size = f"{plan.training.bucket_bytes / 2**20:g} MiB"
-        page.say(f"Gradients are summed in buckets of {size}, which is faster here than DDP's 25 MiB.")
+        why = "as asked" if plan.asked.bucket else "which is faster here than DDP's 25 MiB"
+        page.say(f"Gradients are summed in buckets of {size}, {why}.")
     if plan.certificate:
         page.say(proof_told(plan.certificate))
 
