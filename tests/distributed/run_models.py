@@ -4,6 +4,20 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+
+def classified(samples: int) -> TensorDataset:
+    """Of `residual`'s shape, in float64, with a class each: the same on every rank."""
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(samples, 4, 8, 8, dtype=torch.float64, generator=generator)
+    return TensorDataset(x, torch.randint(8, (samples,), generator=generator))
+
+
+def same_residual() -> nn.Module:
+    """With the same weights on every rank, in float64."""
+    torch.manual_seed(5)
+    return residual()[0].double()
 
 
 def residual() -> tuple[nn.Module, Tensor]:

@@ -10,29 +10,18 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 import slicewise as sw
 from slicewise.errors import PlanError
 from tests.builders import machine
 from tests.distributed.comparing import whole
 from tests.distributed.conftest import world_of
-from tests.distributed.run_models import residual
+from tests.distributed.run_models import classified, same_residual
 from tests.distributed.world import World
 
 BATCH, SAMPLES = 4, 16
 pytestmark = pytest.mark.long  # importing Accelerate takes longer than most tests
-
-
-def _data() -> TensorDataset:
-    generator = torch.Generator().manual_seed(3)
-    x = torch.randn(SAMPLES, 4, 8, 8, dtype=torch.float64, generator=generator)
-    return TensorDataset(x, torch.randint(8, (SAMPLES,), generator=generator))
-
-
-def _model() -> nn.Module:
-    torch.manual_seed(5)
-    return residual()[0].double()
 
 
 def _accelerator(**options: Any) -> Any:
@@ -51,16 +40,19 @@ def _accelerator(**options: Any) -> Any:
 
 def _net(dtype: torch.dtype = torch.float64) -> Any:
     plan = sw.plan(
-        _model(), machine(dist.get_world_size()), sample=torch.zeros(2, 4, 8, 8, dtype=torch.float64), batch=BATCH
+        same_residual(),
+        machine(dist.get_world_size()),
+        sample=torch.zeros(2, 4, 8, 8, dtype=torch.float64),
+        batch=BATCH,
     )
-    return sw.parallelize(_model().to(dtype), plan)
+    return sw.parallelize(same_residual().to(dtype), plan)
 
 
 def _prepared(accelerator: Any) -> tuple[Any, Any, Any, Any]:
     net = _net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
-    loader = DataLoader(_data(), BATCH // dist.get_world_size())
+    loader = DataLoader(classified(SAMPLES), BATCH // dist.get_world_size())
     return tuple(accelerator.prepare(net, optimizer, loader, scheduler))
 
 
@@ -79,10 +71,10 @@ def _epoch(accelerator: Any, net: Any, optimizer: Any, loader: Any, scheduler: A
 
 def _truth(epochs: int) -> nn.Module:
     """The same training on one device."""
-    model = _model()
+    model = same_residual()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(epochs):
-        for number, (x, t) in enumerate(DataLoader(_data(), BATCH)):
+        for number, (x, t) in enumerate(DataLoader(classified(SAMPLES), BATCH)):
             (F.cross_entropy(model(x), t) / 2).backward()
             if number % 2:
                 nn.utils.clip_grad_norm_(model.parameters(), 0.5)

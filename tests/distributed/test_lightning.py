@@ -11,28 +11,17 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler
 
 import slicewise as sw
 from tests.builders import machine
 from tests.distributed.comparing import whole
 from tests.distributed.conftest import world_of
-from tests.distributed.run_models import residual
+from tests.distributed.run_models import classified, same_residual
 from tests.distributed.world import World
 
 BATCH, SAMPLES = 4, 24
 pytestmark = pytest.mark.long  # importing Lightning takes longer than most tests
-
-
-def _data() -> TensorDataset:
-    generator = torch.Generator().manual_seed(3)
-    x = torch.randn(SAMPLES, 4, 8, 8, dtype=torch.float64, generator=generator)
-    return TensorDataset(x, torch.randint(8, (SAMPLES,), generator=generator))
-
-
-def _model() -> nn.Module:
-    torch.manual_seed(5)
-    return residual()[0].double()
 
 
 def _trainer(folder: str, **options: Any) -> Any:
@@ -72,9 +61,12 @@ def _module(dtype: torch.dtype = torch.float64) -> Any:
         def configure_model(self) -> None:
             if self.net is None:
                 plan = sw.plan(
-                    _model(), machine(dist.get_world_size()), sample=torch.zeros(2, 4, 8, 8).double(), batch=BATCH
+                    same_residual(),
+                    machine(dist.get_world_size()),
+                    sample=torch.zeros(2, 4, 8, 8).double(),
+                    batch=BATCH,
                 )
-                self.net = sw.parallelize(_model().to(dtype), plan)
+                self.net = sw.parallelize(same_residual().to(dtype), plan)
 
         def training_step(self, batch: Any, _: int) -> Tensor:
             loss = F.cross_entropy(self.net(batch[0].to(dtype)), batch[1])
@@ -104,7 +96,7 @@ def _module(dtype: torch.dtype = torch.float64) -> Any:
 
 
 def _loader() -> DataLoader[Any]:
-    data = _data()
+    data = classified(SAMPLES)
     return DataLoader(data, BATCH // dist.get_world_size(), sampler=DistributedSampler(data, shuffle=False))
 
 
@@ -117,10 +109,10 @@ def _quietly(work: Any) -> Any:
 
 def _truth(epochs: int) -> nn.Module:
     """The same training on one device: two batches are added up, gradients clipped."""
-    model = _model()
+    model = same_residual()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(epochs):
-        for number, (x, t) in enumerate(DataLoader(_data(), BATCH)):
+        for number, (x, t) in enumerate(DataLoader(classified(SAMPLES), BATCH)):
             (F.cross_entropy(model(x), t) / 2).backward()
             if number % 2:
                 nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -153,7 +145,7 @@ def _fitted(folder: str) -> tuple[float, ...]:
     truth = _truth(2)
     trained = _off(module.net, truth)
     truth.eval()
-    batches = list(DataLoader(_data(), BATCH))
+    batches = list(DataLoader(classified(SAMPLES), BATCH))
     with torch.no_grad():
         wanted = sum(float(F.cross_entropy(truth(x), t)) for x, t in batches) / len(batches)
         outputs = torch.cat([truth(x) for x, _ in batches])
