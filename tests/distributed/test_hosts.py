@@ -60,9 +60,8 @@ def test_hosts_are_calibrated_planned_for_and_run_as_the_page_says(count: int, r
         found = load_cluster(profile)
         sizes = {"inter": count, "intra": ranks} if ranks > 1 else {"inter": count}
         assert {each.name: each.size for each in found.tiers} == sizes
-        # The throttled link and not memory, which is 8 times as fast and more. No closer: the link's token bucket lets
-        # 256 KiB through at full speed, and the fit weighs sizes alike (docs/hosts.md).
-        assert 0.1 * RATE * 1e6 / 8 < found.tiers[0].link("all_reduce").bytes_per_s < 5 * RATE * 1e6 / 8
+        # what large messages get, though the link's token bucket lets 256 KiB through at full speed
+        assert 0.4 * RATE * 1e6 / 8 < found.tiers[0].link("all_reduce").bytes_per_s < 1.3 * RATE * 1e6 / 8
         planned = ["plan", "lenet5", "--cluster", str(profile), "--batch", str(4 * count * ranks), "-o", str(plan)]
         subprocess.run([sys.executable, "-m", "slicewise", *planned], check=True, capture_output=True)
         told = _on_all(machines, ranks, "-m", "slicewise", "run", str(plan), "--check", "--iterations", "2", "--json")

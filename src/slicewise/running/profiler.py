@@ -6,7 +6,7 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
 from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
+from slicewise.running.link_fit import fitted_link
 from slicewise.running.probes import all_points
 from slicewise.running.stopwatch import timed_s
 from slicewise.runtime.collectives import all_gather
@@ -207,14 +208,12 @@ def _fit(
     latencies: int,
     share: float,
 ) -> Link:
-    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta, sizes weighing alike."""
+    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta."""
     ranks = members.size
-    sizes = np.array(care.message_bytes, dtype=float)
-    seconds = np.array([_after_compute(make(int(size) // 4, members), members, care.repeats) for size in sizes])
-    moved = share * 2 * (ranks - 1) / ranks * sizes
-    design = np.stack([np.full(len(sizes), latencies * (ranks - 1)), moved], axis=1) / seconds[:, None]
-    latency_s, s_per_byte = np.linalg.lstsq(design, np.ones(len(sizes)), rcond=None)[0]
-    return Link(max(float(latency_s), 1e-7), 1 / max(float(s_per_byte), 1e-13))
+    seconds = [_after_compute(make(size // 4, members), members, care.repeats) for size in care.message_bytes]
+    moved_bytes = [share * 2 * (ranks - 1) / ranks * size for size in care.message_bytes]
+    once = fitted_link(moved_bytes, seconds)
+    return replace(once, latency_s=once.latency_s / (latencies * (ranks - 1)))
 
 
 def _overlap(care: Care) -> float:
