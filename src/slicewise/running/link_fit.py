@@ -6,8 +6,8 @@ Sizes weigh alike. Links that are shaped let short bursts through at full speed:
             |          *
             | * * *              a burst: sizes like these would promise a rate that nothing large has
 
-Where the largest message took much longer than the line says, sizes that went as a burst are left out, smallest first. The
-very smallest stays: it tells the latency.
+Where the largest message took much longer than the line says, sizes that went as a burst are left out, smallest first.
+The very smallest stays: it tells the latency.
 """
 
 from collections.abc import Sequence

@@ -26,6 +26,7 @@ from slicewise.partition.buckets import weight_layouts
 from slicewise.partition.layout import PARTIAL, REPLICATE, Layout, Shard, Slicing, layouts
 from slicewise.partition.legal import sliceable_dims
 from slicewise.partition.parts import box
+from slicewise.runtime.facade import facade_of, refuse_hooks
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.initial import Initialize, initial_values
 
@@ -44,6 +45,7 @@ class Weights:
         initialize: Initialize | None = None,
         seed: int = 0,
     ) -> None:
+        refuse_hooks(model)
         self.groups = groups
         self.device_mesh = groups.device_mesh(device.type)
         self.parameters: dict[str, nn.Parameter] = {}
@@ -60,7 +62,7 @@ class Weights:
         for name, whole in initial_values(model, device, initialize, seed):
             facade = self._facade(name, whole)
             if name in trained:
-                self.parameters[name] = nn.Parameter(facade, requires_grad=trained[name])
+                self.parameters[name] = facade_of(facade, trained[name])
                 self.leaves[name] = _local(self.parameters[name]).detach().requires_grad_(trained[name])
             else:
                 self.buffers[name], self.local_buffers[name] = facade, facade._local_tensor
