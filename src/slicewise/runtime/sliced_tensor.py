@@ -3,6 +3,9 @@
 DTensor computes point-wise functions and sums rightly. Its means are averages of the ranks' means, which is wrong for
 parts of different sizes and for ignored targets, and the gradients of several of its fused losses (torch 2.13: mse,
 smooth L1, Huber, binary cross-entropy) are off. Here a mean is a sum over all ranks divided by a count over all ranks.
+
+What DTensor leaves to be summed later is summed at once. Otherwise `item()` of it would be one rank's share, and a sum
+of norms a sum of shares. It also means that no rank waits for others when it alone prints a loss.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +18,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 from torch.utils._pytree import tree_map_only
+
+from slicewise.errors import PlanError
 
 
 class SlicedTensor(DTensor):
@@ -30,7 +35,14 @@ class SlicedTensor(DTensor):
         if func in (torch.mean, Tensor.mean):
             return _mean(*args, **named)
         with torch._C.DisableTorchFunctionSubclass():
-            return tree_map_only(DTensor, as_sliced, func(*args, **named))
+            return tree_map_only(DTensor, _settled, func(*args, **named))
+
+
+def _settled(tensor: DTensor) -> SlicedTensor:
+    """Nothing left to be summed."""
+    if any(placement.is_partial() for placement in tensor.placements):
+        tensor = tensor.redistribute(placements=[Replicate() if p.is_partial() else p for p in tensor.placements])
+    return as_sliced(tensor)
 
 
 def as_sliced(tensor: DTensor) -> SlicedTensor:
@@ -59,7 +71,11 @@ def _mean(x: DTensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
 def _pointwise_loss(loss: Callable[..., Tensor], x: DTensor, target: Tensor, *args: Any, **named: Any) -> Any:
     """One value per item; `reduction` is given by name, as everybody does."""
     reduction = named.pop("reduction", "mean")
-    values = loss(x.to_local(), _part(target), *args, **named, reduction="none")
+    own, wanted = x.to_local(), _part(target)
+    if wanted.shape != own.shape:
+        shapes = f"{tuple(wanted.shape)}, this rank's part of the output {tuple(own.shape)}"
+        raise PlanError(f"the loss's target has shape {shapes}; net.shard(target) cuts a whole one")
+    values = loss(own, wanted, *args, **named, reduction="none")
     if reduction == "none":
         return sliced_tensor(values, x.device_mesh, x.placements, tuple(x.shape))
     count = {"sum": 1, "mean": x.numel(), "batchmean": x.shape[0]}[reduction]
