@@ -87,6 +87,36 @@ def test_weights_changed_by_hand_are_those_that_run(pair: World, name: str, stra
     assert pair.run(_difference, name, strategy) < 1e-12
 
 
+READINGS: dict[str, Callable[[nn.Module], float]] = {
+    "norm of gradients": lambda net: sum(_gradient(weight).norm().item() ** 2 for weight in net.parameters()),
+    "norm of norms": lambda net: torch.stack([_gradient(weight).norm() for weight in net.parameters()]).norm().item(),
+    "largest gradient": lambda net: max(float(_gradient(weight).abs().max()) for weight in net.parameters()),
+    "size of weights": lambda net: sum(float(weight.detach().pow(2).sum()) for weight in net.parameters()),
+    "positive weights": lambda net: sum(int((weight.detach() > 0).sum()) for weight in net.parameters()),
+    "finite": lambda net: sum(bool(torch.isfinite(_gradient(weight)).all()) for weight in net.parameters()),
+}
+
+
+def _gradient(weight: Tensor) -> Tensor:
+    assert weight.grad is not None
+    return weight.grad
+
+
+def _reading_differs(name: str, strategy: str) -> float:
+    x, labels = _samples()
+    alone, net = _network(), _sliced(_network(), strategy)
+    mine = slice(torch.distributed.get_rank() * BATCH // RANKS, (torch.distributed.get_rank() + 1) * BATCH // RANKS)
+    F.cross_entropy(alone(x), labels).backward()
+    F.cross_entropy(net(x[mine]), labels[mine]).backward()
+    return abs(READINGS[name](net) - READINGS[name](alone))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", READINGS)
+def test_numbers_read_from_weights_and_gradients_are_those_of_the_whole(pair: World, name: str, strategy: str) -> None:
+    assert pair.run(_reading_differs, name, strategy) < 1e-12
+
+
 def _copied(strategy: str) -> float:
     """Weights of a copy are the copy's own."""
     net = _sliced(_network(), strategy)

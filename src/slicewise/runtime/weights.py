@@ -29,6 +29,7 @@ from slicewise.partition.parts import box
 from slicewise.runtime.facade import facade_of, refuse_hooks
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.initial import Initialize, initial_values
+from slicewise.runtime.scalars import read_whole_scalars
 
 
 class Weights:
@@ -46,6 +47,7 @@ class Weights:
         seed: int = 0,
     ) -> None:
         refuse_hooks(model)
+        read_whole_scalars()
         self.groups = groups
         self.device_mesh = groups.device_mesh(device.type)
         self.parameters: dict[str, nn.Parameter] = {}
