@@ -16,7 +16,9 @@ def worlds() -> Iterator[dict[int, World]]:
 
 
 def world_of(worlds: dict[int, World], ranks: int) -> World:
-    if ranks not in worlds or worlds[ranks].broken:
+    if ranks in worlds and worlds[ranks].broken:
+        worlds.pop(ranks).close()
+    if ranks not in worlds:
         worlds[ranks] = World(ranks)
     return worlds[ranks]
 
