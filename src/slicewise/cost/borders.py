@@ -42,7 +42,9 @@ def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: i
 
 
 def border_axes(layer: Layer, choices: Choices, network: Network) -> Ints:
-    """Per choice, the axes along which some rank lacks what it reads."""
+    """Per choice, the axes along which some rank lacks what it reads: borders, or keys that are passed round."""
+    if layer.passes_keys:
+        return choices.axes_of([Dim.Q])
     crossed = np.zeros(len(choices), dtype=np.int64)
     for dim, window in layer.windows.items():
         extent = layer.input_shapes[0][layer.input_dims[0].index(dim)]

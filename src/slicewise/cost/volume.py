@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.graph.layer import Layer
+from slicewise.graph.layer import KEYS, Layer
 from slicewise.partition.halo import halo
 from slicewise.partition.layout import (
     REPLICATE,
@@ -16,6 +16,7 @@ from slicewise.partition.layout import (
     layouts,
     partial_axes,
     replace_axes,
+    ring_axes,
     statistics_axes,
 )
 from slicewise.partition.parts import Ints, boxes, held_items
@@ -53,6 +54,16 @@ def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
         return 0
     layout = layouts(layer, slicing).inputs[0]
     return _received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh)
+
+
+def passed_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
+    """Keys and values once round: each rank hands on all parts but one."""
+    axes = ring_axes(layer, slicing)
+    if not axes:
+        return 0
+    placed = layouts(layer, slicing).inputs
+    held = sum(held_items(layer.input_shapes[slot], placed[slot], mesh) for slot in KEYS)
+    return (mesh.group_size(axes) - 1) * held
 
 
 def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, int]:

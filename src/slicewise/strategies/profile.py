@@ -302,4 +302,5 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         again=of(left.again, right.again),
         sharing=of(left.sharing, right.sharing),
         borders=of(left.borders, right.borders),
+        block=of(left.block, right.block),
     )
