@@ -435,12 +435,14 @@ class _Page:
         lacking = False
         for place in product(*(range(self.sizes[axis]) for axis in axes)):
             low, high = reads(window, *self.chunk(output_extent, axes, place))
-            low, high = min(max(low, 0), extent), min(max(high, 0), extent)
+            if not window.wraps:
+                low, high = min(max(low, 0), extent), min(max(high, 0), extent)
             lengths = [high - low]
             for tier in self.tiers:
                 outer = tuple(axis for axis in axes if self.tier_of[axis] <= tier)
                 start, stop = self.chunk(extent, outer, place)
-                lengths.append(max(min(high, stop) - max(low, start), 0))
+                turns = (-extent, 0, extent) if window.wraps else (0,)
+                lengths.append(sum(max(min(high, stop + turn) - max(low, start + turn), 0) for turn in turns))
             candidates.append((self.received_s(lengths), lengths[0], len(candidates), tuple(lengths)))
             lacking |= lengths[0] > lengths[-1]
         return max(candidates)[-1], lacking

@@ -6,7 +6,7 @@ import numpy as np
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.layer import KEYS, Layer
-from slicewise.partition.halo import halo
+from slicewise.partition.halo import halo, periods
 from slicewise.partition.layout import (
     REPLICATE,
     LayerLayouts,
@@ -19,7 +19,7 @@ from slicewise.partition.layout import (
     ring_axes,
     statistics_axes,
 )
-from slicewise.partition.parts import Ints, boxes, held_items
+from slicewise.partition.parts import Ints, boxes, held_items, overlap
 from slicewise.partition.steps import Op, Step, steps
 
 
@@ -39,11 +39,18 @@ def step_items(shape: tuple[int, ...], step: Step, mesh: Mesh) -> int:
 
 
 def _received(
-    shape: tuple[int, ...], layout: Layout, needed: tuple[Ints, Ints], mesh: Mesh, summed: tuple[int, ...] = ()
+    shape: tuple[int, ...],
+    layout: Layout,
+    needed: tuple[Ints, Ints],
+    mesh: Mesh,
+    summed: tuple[int, ...] = (),
+    around: tuple[int, ...] | None = None,
 ) -> int:
     """What all ranks need, once per summand along the `summed` axes, less what each holds itself."""
     (start, stop), (own_start, own_stop) = needed, boxes(shape, layout, mesh)
-    own = np.clip(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0, None).prod(axis=-1)
+    own = np.ones(mesh.devices, dtype=np.int64)
+    for dim, period in enumerate(around or (0,) * len(shape)):
+        own = own * overlap((own_start[:, dim], own_stop[:, dim]), (start[:, dim], stop[:, dim]), period)
     return int(((stop - start).prod(axis=-1) * mesh.group_size(summed) - own).sum())
 
 
@@ -53,7 +60,8 @@ def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
     if exchange is None:
         return 0
     layout = layouts(layer, slicing).inputs[0]
-    return _received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh)
+    needed = (exchange.start, exchange.stop)
+    return _received(layer.input_shapes[0], layout, needed, mesh, around=periods(layer))
 
 
 def passed_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:

@@ -47,7 +47,8 @@ def start_all_to_all(
 ) -> dist.Work | None:
     """The same under way: complete once `finish(work, sent)` returns."""
     receives, sends = (list(items) for items in counts)
-    return dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True)
+    work: dist.Work | None = dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True)
+    return work
 
 
 def finish(work: dist.Work | None, moved: Tensor) -> None:
