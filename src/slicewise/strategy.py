@@ -56,6 +56,9 @@ STRATEGIES: Mapping[str, Strategy] = {
         Strategy(name="spatial", told="every layer by one cut of space", cuts="DHW", thinned=True, compared=True),
         Strategy(name="filter", told="every layer by output channel", cuts="F", thinned=True, compared=True),
         Strategy(name="channel", told="every layer by input channel", cuts="C", thinned=True),
+        Strategy(
+            name="sequence", told="every layer by token; attention gathers keys and values", cuts="DHWQ", thinned=True
+        ),
         Strategy(name="pipeline", told="the network cut into stages", form=Form.STAGES),
         Strategy(
             name="data+filter",
@@ -68,6 +71,13 @@ STRATEGIES: Mapping[str, Strategy] = {
             name="data+spatial",
             told="by sample between groups of devices, by space inside them",
             cuts="NDHW",
+            hybrid=True,
+            thinned=True,
+        ),
+        Strategy(
+            name="data+sequence",
+            told="by sample between groups of devices, by token inside them",
+            cuts="NDHWQ",
             hybrid=True,
             thinned=True,
         ),

@@ -230,6 +230,8 @@ CASES: dict[str, Case] = {
     "attention with shared keys": (lambda: Call(grouped), (8, 9)),
     "attention spelled out": (lambda: Call(unfused), (8, 9)),
     "multi-head attention": (SelfAttention, (8, 9)),
+    "roll": (lambda: Call(lambda x: torch.roll(x, (2, -1), (2, 3))), PLANE),
+    "roll beyond the neighbour": (lambda: Call(lambda x: torch.roll(x, (-4, 3), (2, 1))), PLANE),
     "attention in windows": (lambda: Call(windows), (8, 6, 6)),
     "class token": (lambda: Scaled((1, 1, 8), class_token), (8, 3, 3)),
     "words": (lambda: nn.Sequential(Call(lambda x: x.argmax(1)), nn.Embedding(8, 6)), (8, 9)),

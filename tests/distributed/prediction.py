@@ -16,7 +16,7 @@ from slicewise.cost.breakdown import Cost
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets, weight_layouts
-from slicewise.partition.halo import halo
+from slicewise.partition.halo import halo, periods
 from slicewise.partition.layout import (
     REPLICATE,
     Shard,
@@ -104,7 +104,7 @@ def _halos(graph: LayerGraph, layer: Layer, slicings: Mapping[str, Slicing], mes
         return
     own = boxes(layer.input_shapes[0], layouts(layer, slicings[layer.name]).inputs[0], mesh)
     needed = (exchange.start, exchange.stop)
-    borrowed = _volume(*needed) - _common(own, needed)
+    borrowed = _volume(*needed) - _common(own, needed, periods(layer))
     returns = {layer.inputs[0], layer.name} <= graph.gradients
     for _ in range(1 + returns):
         yield _expected(Op.ALL_TO_ALL, exchange.axes, "halo", layer.name, borrowed, mesh)
@@ -143,7 +143,17 @@ def _volume(start: Ints, stop: Ints) -> Ints:
     return volume
 
 
-def _common(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> Ints:
-    start, stop = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
-    common: Ints = np.clip(stop - start, 0, None).prod(axis=1)
+def _common(one: tuple[Ints, Ints], other: tuple[Ints, Ints], around: tuple[int, ...] | None = None) -> Ints:
+    """Position by position: dims that go round have the same positions again, one extent further on."""
+    dims = one[0].shape[1]
+    common = np.ones(len(one[0]), dtype=np.int64)
+    for dim, period in zip(range(dims), around or (0,) * dims, strict=True):
+        here = np.zeros(len(common), dtype=np.int64)
+        for turn in {-period, 0, period}:
+            start, stop = (
+                np.maximum(one[0][:, dim] + turn, other[0][:, dim]),
+                np.minimum(one[1][:, dim] + turn, other[1][:, dim]),
+            )
+            here += np.clip(stop - start, 0, None)
+        common *= here
     return common

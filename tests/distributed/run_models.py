@@ -40,6 +40,29 @@ class _Residual(nn.Module):
         return scores
 
 
+def tokens() -> tuple[nn.Module, Tensor]:
+    """Patches of an image as tokens, attention with a shortcut, a linear layer on their mean."""
+    return _Tokens(), torch.zeros(1, 4, 8, 8)
+
+
+class _Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(4, 16, 2, stride=2)
+        self.positions = nn.Parameter(torch.zeros(1, 16, 16))
+        self.norm = nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.mlp = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+        self.last = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        z = self.norm(y)
+        y = y + self.attention(z, z, z, need_weights=False)[0]
+        scores: Tensor = self.last((y + self.mlp(y)).mean(1))
+        return scores
+
+
 def segmentation() -> tuple[nn.Module, Tensor]:
     """A class per position, and no layer that knows the input's size."""
     model = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))

@@ -18,7 +18,7 @@ TOLERANCE = 1e-10
 LARGE = ("attention", "multi-head attention", "attention in windows")
 SEVERAL_AXES = (
     "conv2d strided", "transposed 2d", "linear", "max pool ceil", "batch norm", "group norm", "concat",
-    "attention in windows", "words",
+    "attention in windows", "words", "roll", "roll beyond the neighbour",
 )  # fmt: skip
 BATCH = 5  # divides over no mesh here: every rank gets the whole batch, and parts are uneven
 

@@ -20,11 +20,12 @@ from slicewise.planning import baseline_plan, pipeline_plan, plan
 from slicewise.plans.plan import Plan
 from slicewise.running.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
+from slicewise.strategy import STRATEGIES
 from tests.distributed.world import World
 from tests.machines import tier, write_cores
 
 MODELS = Path(__file__).parent / "run_models.py"
-RESIDUAL, SEGMENTATION = f"{MODELS}:residual", f"{MODELS}:segmentation"
+RESIDUAL, SEGMENTATION, TOKENS = (f"{MODELS}:{name}" for name in ("residual", "segmentation", "tokens"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,8 @@ def _result(world: World, chosen: Plan, **options: Any) -> dict[str, Any]:
 def test_every_strategy_is_the_network_and_sends_what_was_predicted(
     quartet: World, cluster: str, strategy: str
 ) -> None:
-    result = _result(quartet, _plan(cluster, strategy), check=True, compare="ddp")
+    model = TOKENS if "Q" in getattr(STRATEGIES.get(strategy), "cuts", "") else RESIDUAL
+    result = _result(quartet, _plan(cluster, strategy, model), check=True, compare="ddp")
     assert result["check"]["passed"], result["check"]
     assert result["bytes_moved"] == result["predicted"]["bytes_moved"] > 0
     assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]

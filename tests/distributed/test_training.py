@@ -32,6 +32,7 @@ from slicewise.graph.zoo import (
     UNet3d,
     UNETR3d,
     ViT,
+    WeatherSwin,
 )
 from slicewise.graph.zoo.resnet import RESNET101, RESNET152
 from slicewise.partition.layout import Slicing
@@ -67,12 +68,13 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "vgg16": (partial(VGG, NARROW, classes=5, dropout=0.0, hidden=32), (3, 64, 64), 4),
     "vit_b_16": (partial(ViT, (2, 4, 32, 64), classes=5, image=64), (3, 64, 64), 4),
     "vit_l_16": (partial(ViT, (4, 8, 64, 128), classes=5, image=64), (3, 64, 64), 4),
+    "weather_swin": (partial(WeatherSwin, 3, 16, (2, 2, 1), 2, image=(33, 32), window=2), (3, 33, 32), 1),
 }
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
 HEAVY = (
     "cosmoflow", "densenet121", "diffusion_unet", "inception_v3", "resnet50", "resnet101", "resnet152", "swin_t",
-    "swin_unetr", "unet3d", "unetr", "vit_l_16",
+    "swin_unetr", "unet3d", "unetr", "vit_l_16", "weather_swin",
 )  # fmt: skip
 
 

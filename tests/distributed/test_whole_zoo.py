@@ -40,6 +40,7 @@ SAMPLE = [
     ("unet3d", 64, "spatial"),
     ("vgg16", 64, "layerwise"),
     ("textcnn", 1024, "layerwise"),
+    ("vit_b_16", 8, "sequence"),
     ("cosmoflow", 64, "layerwise"),
 ]
 

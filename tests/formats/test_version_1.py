@@ -75,7 +75,20 @@ def test_a_cluster_file_says_all_that_it_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial", "owt"]
+    "strategy",
+    [
+        "serial",
+        "data",
+        "spatial",
+        "filter",
+        "channel",
+        "sequence",
+        "pipeline",
+        "data+filter",
+        "data+spatial",
+        "data+sequence",
+        "owt",
+    ],
 )
 def test_every_strategy_may_have_a_pace_of_its_own(strategy: str) -> None:
     text = (

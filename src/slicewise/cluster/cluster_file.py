@@ -86,6 +86,7 @@ class FixedComputeFields(Table):
     filter: Positive | UnsetType = UNSET
     channel: Positive | UnsetType = UNSET
     spatial: Positive | UnsetType = UNSET
+    sequence: Positive | UnsetType = UNSET
 
 
 class TuningFields(Table):

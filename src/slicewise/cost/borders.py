@@ -11,7 +11,7 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.window import Window
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, axes_in, group_sizes
 from slicewise.partition.halo import needed
-from slicewise.partition.parts import intervals
+from slicewise.partition.parts import intervals, overlap
 
 
 def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: int) -> Floats:
@@ -42,7 +42,9 @@ def halo_seconds(layer: Layer, choices: Choices, network: Network, item_bytes: i
 
 
 def border_axes(layer: Layer, choices: Choices, network: Network) -> Ints:
-    """Per choice, the axes along which some rank lacks what it reads."""
+    """Per choice, the axes along which some rank lacks what it reads: borders, or keys that are passed round."""
+    if layer.passes_keys:
+        return choices.axes_of([Dim.Q])
     crossed = np.zeros(len(choices), dtype=np.int64)
     for dim, window in layer.windows.items():
         extent = layer.input_shapes[0][layer.input_dims[0].index(dim)]
@@ -71,7 +73,7 @@ def worst_part(
     for tier in range(tiers):
         inside = tuple(position for position, axis in enumerate(line.axes) if axis.tier <= tier)
         own_start, own_stop = intervals(extent, inside, line)
-        lengths.append(np.maximum(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0))
+        lengths.append(overlap((own_start, own_stop), (start, stop), extent if window.wraps else 0))
     seconds = np.zeros(line.devices)
     for tier in range(tiers):
         seconds += network.all_to_all_s_per_byte(tier) * (lengths[tier] - lengths[tier + 1])

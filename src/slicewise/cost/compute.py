@@ -36,6 +36,7 @@ class Share:
     again: Ints  # reduction that backward computes a second time: attention's scores
     sharing: Ints  # devices that share the statistics of a norm
     borders: Ints  # parts that windows reach out of
+    block: Ints  # keys that attention sees at once
 
     @property
     def flops(self) -> Ints:
@@ -66,12 +67,14 @@ def shares(layer: Layer, choices: Choices) -> Share:
 
     inputs = tuple(part(dims, shape) for dims, shape in zip(layer.input_dims, layer.input_shapes, strict=True))
     weights = tuple(part(weight.dims, weight.shape) for weight in layer.weights)
-    rows = columns = reduction = groups = tiled_rows = one
+    rows = columns = reduction = groups = tiled_rows = block = one
     again = np.zeros_like(one)
     if layer.kind is Kind.ATTENTION:
         dims, shape = layer.dims, layer.shape
         groups, rows = part(dims[:-2], shape[:-2]), part(dims[-2], shape[-2:-1])
-        columns, reduction = part(layer.input_dims[1][-2], layer.input_shapes[1][-2:-1]), layer.reduction * one
+        keys, extent = layer.input_dims[1][-2], layer.input_shapes[1][-2:-1]
+        block = part(keys, extent)
+        columns, reduction = part(WHOLE if layer.passes_keys else keys, extent), layer.reduction * one
         again = layer.input_shapes[0][-1] * one
     elif layer.kind is Kind.MATMUL:
         left, right = _factors(layer)
@@ -103,6 +106,7 @@ def shares(layer: Layer, choices: Choices) -> Share:
         again=again,
         sharing=np.prod([one, *(degrees[dim] for dim in layer.statistics)], axis=0),
         borders=np.prod([one, *(degrees[dim] for dim in layer.windows)], axis=0),
+        block=block,
     )
 
 

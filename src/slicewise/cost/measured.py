@@ -78,6 +78,7 @@ def _signature(layer: Layer) -> str:
         sorted((dim.value, str(window)) for dim, window in layer.windows.items()),
         layer.groups,
         layer.chunk is not None,
+        *(["ring"] if layer.passes_keys else []),
     ]
     return sha1(json.dumps(told, default=str).encode(), usedforsecurity=False).hexdigest()[:8]
 

@@ -20,8 +20,9 @@ from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
 from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.graph.kind import Kind, Trait
-from slicewise.graph.layer import Layer
+from slicewise.graph.layer import KEYS, Layer
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.rings import ROWS_AT_ONCE
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
@@ -147,6 +148,17 @@ class CostModel(ABC):
         of_the_factor = any(computed) or any(weight.trained for weight in layer.weights)
         return ("backward_input",) * operand + ("backward_weight",) * of_the_factor
 
+    def key_rounds(self, layer: Layer) -> int:
+        """How often keys and values go round: forward, again in backward, and then their gradients."""
+        returns = any(self.returns_gradient(layer, slot) for slot in KEYS)
+        return 1 + (layer.name in self.graph.gradients) + returns
+
+    def lent_forward(self, layer: Layer) -> float:
+        """The share of `halo_s` that forward takes."""
+        if layer.passes_keys:
+            return 1 / self.key_rounds(layer)
+        return 0.5 if layer.name in self.graph.gradients and self.wants_input_gradient(layer) else 1.0
+
     def device_work(self, layer: Layer, part: Share) -> dict[str, Any]:
         """The fields of `LayerSeconds` that a device has by itself, whatever it sends: forward, backward and memory."""
         none, trains = np.zeros(len(part.output)), layer.name in self.graph.gradients
@@ -154,7 +166,7 @@ class CostModel(ABC):
             "forward_s": self.compute.forward_s(layer, part),
             "backward_s": self.compute.backward_s(layer, part, self.passes(layer)) if trains else none,
             "memory_bytes": self._memory_bytes(layer, part),
-            "transient_bytes": (sum(part.inputs, part.output)) * self.training.item_bytes,
+            "transient_bytes": (sum(part.inputs, part.output) + _spelled_out(layer, part)) * self.training.item_bytes,
         }
 
     def _memory_bytes(self, layer: Layer, part: Share) -> Ints:
@@ -227,3 +239,17 @@ class CostModel(ABC):
             layer.name in self.graph.gradients,
             tuple(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))),
         )
+
+
+def _spelled_out(layer: Layer, part: Share) -> Ints | int:
+    """Items beside inputs and output where attention is computed in plain operators: sliced by key, or in a ring.
+
+    Scores are there three times: as they are, their exponentials, and the gradients of these. Where keys are passed
+    round, those of some queries, and beside them the next part, its gradients and those of this one.
+    """
+    if layer.kind is not Kind.ATTENTION:
+        return 0
+    if not layer.passes_keys:
+        return np.where(part.sharing > 1, 3 * part.rows * part.groups * part.columns, 0)
+    scores = 3 * np.minimum(part.rows, ROWS_AT_ONCE) * part.groups * part.block
+    return np.where(part.block < part.columns, scores + sum(4 * part.inputs[slot] for slot in KEYS), 0)

@@ -92,6 +92,13 @@ class Network:
     def all_to_all_latencies(self) -> Floats:
         return np.array([self.all_to_all_latency_s(axes_in(mask)) for mask in self._masks])
 
+    @cached_property
+    def hop_rates(self) -> Floats:
+        """Seconds per byte from one rank to the next of a group, over the outermost tier that lies between any two."""
+        axes = self.cluster.mesh.axes
+        tiers = [axes[(mask & -mask).bit_length() - 1].tier for mask in self._masks if mask]
+        return np.array([0.0, *map(self.all_to_all_s_per_byte, tiers)])
+
     @property
     def _masks(self) -> range:
         return range(1 << len(self.cluster.mesh.axes))

@@ -120,6 +120,7 @@ class PaperModel(CostModel):
             whole = np.zeros((len(after), after.mesh.devices), dtype=np.int64)
             return whole, whole + extent
         window = consumer.windows.get(Dim(letter)) if slot == 0 else None
+        window = None if window and window.wraps else window  # no convolution: the paper has no rolls
         output_extent = consumer.shape[consumer.dims.index(letter)]
         start, stop = self._own(letter, output_extent if window else extent, after, len(self.cluster.tiers) - 1)
         if window:

@@ -15,9 +15,9 @@ from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.moves import Moves
 from slicewise.cost.training import WEIGHT_BYTES
-from slicewise.cost.volume import halo_items, move_items, statistics_items, sync_items
+from slicewise.cost.volume import halo_items, move_items, passed_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
-from slicewise.graph.layer import Layer
+from slicewise.graph.layer import KEYS, Layer
 from slicewise.partition.choices import DIMS, Choices, Floats, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import SPACES, Space
@@ -37,11 +37,18 @@ class OwnModel(CostModel):
         part = shares(layer, choices)
         zero = np.zeros(len(choices))
         trains = layer.name in self.graph.gradients
-        halo_s = halo_seconds(layer, choices, self.network, self.training.item_bytes) if layer.windows else zero
+        work = self.device_work(layer, part)
+        if layer.passes_keys:
+            halo_s = self._round_s(layer, choices, part, work["forward_s"] + work["backward_s"])
+        elif layer.windows:
+            borders_s = halo_seconds(layer, choices, self.network, self.training.item_bytes)
+            halo_s = self._exchanges(layer) * borders_s
+        else:
+            halo_s = zero
         return LayerSeconds(
-            **self.device_work(layer, part),
+            **work,
             update_s=self.compute.update_s(layer, part),
-            halo_s=self._exchanges(layer) * halo_s,
+            halo_s=halo_s,
             reduce_s=self._reduce_s(layer, choices, trains) if layer.statistics else zero,
             sync_s=self._sync_s(layer, choices, part) if layer.weights else zero,
         )
@@ -68,9 +75,13 @@ class OwnModel(CostModel):
         timed = self.layer_seconds(layer, Choices.of([slicing], mesh))
         trains = layer.name in self.graph.gradients
         forward_items, backward_items = statistics_items(layer, slicing, mesh)
+        if layer.passes_keys:
+            lent_items = self.key_rounds(layer) * passed_items(layer, slicing, mesh)
+        else:
+            lent_items = self._exchanges(layer) * halo_items(layer, slicing, mesh)
         return replace(
             timed.cost(),
-            halo_bytes=self._exchanges(layer) * halo_items(layer, slicing, mesh) * self.training.item_bytes,
+            halo_bytes=lent_items * self.training.item_bytes,
             reduce_bytes=(forward_items + trains * backward_items) * STATISTICS_BYTES,
             sync_bytes=sync_items(layer, layouts(layer, slicing), mesh) * WEIGHT_BYTES,
         )
@@ -84,6 +95,21 @@ class OwnModel(CostModel):
             items += move_items(producer.shape, target.input_gradients[slot], source.output_gradient, mesh)
         seconds = self.pair_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
         return Cost(transfer_s=float(seconds[0]), transfer_bytes=items * self.training.item_bytes)
+
+    def _round_s(self, layer: Layer, choices: Choices, part: Share, compute_s: Floats) -> Floats:
+        """Keys and values passed round: what of every hop the compute on the part at hand does not hide.
+
+        p parts of the keys are computed with and p - 1 are received, in each of the r rounds:
+
+            (p - 1) max(0, r hop - overlap compute / p)
+        """
+        network, axes = self.network, choices.axes_of([Dim.Q])
+        parts = group_sizes(axes, choices.mesh)
+        items = sum(part.inputs[slot] for slot in KEYS)
+        hop_s = network.all_to_all_latencies[axes] + network.hop_rates[axes] * items * self.training.item_bytes
+        waited_s: Floats = self.key_rounds(layer) * hop_s - self.cluster.overlap * compute_s / parts
+        exposed_s: Floats = np.maximum(waited_s, 0.0) * (parts - 1.0)
+        return exposed_s
 
     def _exchanges(self, layer: Layer) -> int:
         """Borders are borrowed of the first input, and their gradients given back."""

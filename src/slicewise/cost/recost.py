@@ -56,6 +56,7 @@ class _Page:
         self.tiers = range(len(cluster.tiers))
         devices = prod(tier.size for tier in cluster.tiers)
         self.slowdown = max(1.0, devices / cluster.cores) if cluster.cores else 1.0
+        self.overlap = cluster.overlap
         self.pace = cluster.measured.factor if cluster.measured else 1.0
         self.alpha: dict[tuple[str, int], float] = {}
         self.beta: dict[tuple[str, int], float] = {}
@@ -94,7 +95,9 @@ class _Page:
             "forward_s": self.pass_s(layer, slicing, "forward"),
             "backward_s": self.backward_s(layer, slicing) if gets_gradient else 0.0,
             "update_s": self.update_s(layer, slicing),
-            "halo_s": halo_s * 2 if halo_s and self.returns_gradient(layer, 0) else halo_s,
+            "halo_s": halo_s * 2
+            if halo_s and self.returns_gradient(layer, 0)
+            else halo_s + self.round_s(layer, slicing),
             "reduce_s": self.reduce_s(layer, slicing, gets_gradient),
             "sync_s": self.sync_s(layer, slicing),
         }
@@ -389,6 +392,24 @@ class _Page:
             return 0
         return min(self.part(extent, one), self.part(extent, other))
 
+    # Keys and values that are passed round
+
+    def round_s(self, layer: Layer, slicing: Slicing) -> float:
+        if layer.kind is not Kind.ATTENTION or layer.input_dims[1][-2] != "Q":
+            return 0.0
+        axes = tuple(axis for axis, dim in enumerate(slicing) if dim == "Q")
+        if not axes:
+            return 0.0
+        parts = self.devices_along(axes)
+        items = sum(self.items(layer.input_dims[slot], layer.input_shapes[slot], slicing) for slot in (1, 2))
+        widest = min(self.tier_of[axis] for axis in axes)
+        hop_s = self.latency_s(frozenset(axes)) + items * self.item_bytes * self.all_to_all_s_per_byte[widest]
+        rounds, compute_s = 1, self.pass_s(layer, slicing, "forward")
+        if layer.name in self.graph.gradients:
+            rounds += 1 + (self.returns_gradient(layer, 1) or self.returns_gradient(layer, 2))
+            compute_s += self.backward_s(layer, slicing)
+        return (parts - 1) * max(0.0, rounds * hop_s - self.overlap * compute_s / parts)
+
     # Halos
 
     def halo_s(self, layer: Layer, slicing: Slicing) -> float:
@@ -414,12 +435,14 @@ class _Page:
         lacking = False
         for place in product(*(range(self.sizes[axis]) for axis in axes)):
             low, high = reads(window, *self.chunk(output_extent, axes, place))
-            low, high = min(max(low, 0), extent), min(max(high, 0), extent)
+            if not window.wraps:
+                low, high = min(max(low, 0), extent), min(max(high, 0), extent)
             lengths = [high - low]
             for tier in self.tiers:
                 outer = tuple(axis for axis in axes if self.tier_of[axis] <= tier)
                 start, stop = self.chunk(extent, outer, place)
-                lengths.append(max(min(high, stop) - max(low, start), 0))
+                turns = (-extent, 0, extent) if window.wraps else (0,)
+                lengths.append(sum(max(min(high, stop + turn) - max(low, start + turn), 0) for turn in turns))
             candidates.append((self.received_s(lengths), lengths[0], len(candidates), tuple(lengths)))
             lacking |= lengths[0] > lengths[-1]
         return max(candidates)[-1], lacking

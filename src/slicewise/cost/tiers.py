@@ -9,11 +9,11 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.own import STATISTICS_BYTES
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
 from slicewise.cost.training import WEIGHT_BYTES
-from slicewise.cost.volume import halo_items, statistics_items, step_items, sync_items
+from slicewise.cost.volume import halo_items, passed_items, statistics_items, step_items, sync_items
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
-from slicewise.partition.layout import Slicing, layouts, statistics_axes, sync_axes
+from slicewise.partition.layout import Slicing, layouts, ring_axes, statistics_axes, sync_axes
 from slicewise.partition.steps import steps
 
 
@@ -79,6 +79,8 @@ def _sent(model: CostModel, layer: Layer, slicings: Mapping[str, Slicing]) -> It
     if border is not None:
         exchanges = times + model.returns_gradient(layer, 0)
         yield border.axes, exchanges * halo_items(layer, slicing, mesh) * item_bytes
+    rounds = model.key_rounds(layer) + times - 1 if layer.passes_keys else 0
+    yield ring_axes(layer, slicing), rounds * passed_items(layer, slicing, mesh) * item_bytes
     forward, backward = statistics_items(layer, slicing, mesh)
     yield statistics_axes(layer, slicing), (times * forward + trains * backward) * STATISTICS_BYTES
     yield sync_axes(layer, slicing), sync_items(layer, placed, mesh) * WEIGHT_BYTES

@@ -7,6 +7,7 @@ from slicewise.dtype import DTYPES
 from slicewise.errors import UnknownName
 from slicewise.graph.chunks import with_local_statistics
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.rings import with_rings
 from slicewise.partition.buckets import BUCKET_BYTES
 
 OPTIMIZER_STATE = {"sgd": 0, "momentum": 1, "adam": 2}  # items kept per weight
@@ -23,6 +24,7 @@ class Training:
     recompute: bool = False
     batchnorm: str = "exact"  # "local": per chunk of batch / ranks samples, as DDP has them
     bucket_bytes: int = BUCKET_BYTES  # of weight gradients that are summed together
+    rings: tuple[str, ...] = ()  # attention layers whose keys and values are passed round, not gathered
 
     def __post_init__(self) -> None:
         for what, name, known in (
@@ -34,7 +36,8 @@ class Training:
                 raise UnknownName(what, name, known)
 
     def normalised(self, graph: LayerGraph, ranks: int) -> LayerGraph:
-        """`graph` with its batch norms as this many devices train them."""
+        """`graph` as this many devices train it: its batch norms, and its attention's keys."""
+        graph = with_rings(graph, self.rings)
         return with_local_statistics(graph, ranks) if self.batchnorm == "local" else graph
 
     @property
@@ -43,8 +46,8 @@ class Training:
         return DTYPES[self.dtype].item_bytes
 
     def options(self) -> dict[str, Any]:
-        """As arguments of `slicewise.plan`, which finds a size of buckets itself."""
-        return {name: value for name, value in asdict(self).items() if name != "bucket_bytes"}
+        """As arguments of `slicewise.plan`, which finds a size of buckets and rings itself."""
+        return {name: value for name, value in asdict(self).items() if name not in ("bucket_bytes", "rings")}
 
     @property
     def bucket_items(self) -> int:

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.graph.layer import Layer
-from slicewise.partition.halo import halo
+from slicewise.graph.layer import KEYS, Layer
+from slicewise.partition.halo import halo, periods
 from slicewise.partition.layout import (
     REPLICATE,
     LayerLayouts,
@@ -16,9 +16,10 @@ from slicewise.partition.layout import (
     layouts,
     partial_axes,
     replace_axes,
+    ring_axes,
     statistics_axes,
 )
-from slicewise.partition.parts import Ints, boxes, held_items
+from slicewise.partition.parts import Ints, boxes, held_items, overlap
 from slicewise.partition.steps import Op, Step, steps
 
 
@@ -38,11 +39,18 @@ def step_items(shape: tuple[int, ...], step: Step, mesh: Mesh) -> int:
 
 
 def _received(
-    shape: tuple[int, ...], layout: Layout, needed: tuple[Ints, Ints], mesh: Mesh, summed: tuple[int, ...] = ()
+    shape: tuple[int, ...],
+    layout: Layout,
+    needed: tuple[Ints, Ints],
+    mesh: Mesh,
+    summed: tuple[int, ...] = (),
+    around: tuple[int, ...] | None = None,
 ) -> int:
     """What all ranks need, once per summand along the `summed` axes, less what each holds itself."""
     (start, stop), (own_start, own_stop) = needed, boxes(shape, layout, mesh)
-    own = np.clip(np.minimum(stop, own_stop) - np.maximum(start, own_start), 0, None).prod(axis=-1)
+    own = np.ones(mesh.devices, dtype=np.int64)
+    for dim, period in enumerate(around or (0,) * len(shape)):
+        own = own * overlap((own_start[:, dim], own_stop[:, dim]), (start[:, dim], stop[:, dim]), period)
     return int(((stop - start).prod(axis=-1) * mesh.group_size(summed) - own).sum())
 
 
@@ -52,7 +60,18 @@ def halo_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
     if exchange is None:
         return 0
     layout = layouts(layer, slicing).inputs[0]
-    return _received(layer.input_shapes[0], layout, (exchange.start, exchange.stop), mesh)
+    needed = (exchange.start, exchange.stop)
+    return _received(layer.input_shapes[0], layout, needed, mesh, around=periods(layer))
+
+
+def passed_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> int:
+    """Keys and values once round: each rank hands on all parts but one."""
+    axes = ring_axes(layer, slicing)
+    if not axes:
+        return 0
+    placed = layouts(layer, slicing).inputs
+    held = sum(held_items(layer.input_shapes[slot], placed[slot], mesh) for slot in KEYS)
+    return (mesh.group_size(axes) - 1) * held
 
 
 def statistics_items(layer: Layer, slicing: Slicing, mesh: Mesh) -> tuple[int, int]:

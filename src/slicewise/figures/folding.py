@@ -9,7 +9,7 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 
-_FOLLOWS = (Kind.NORM, Kind.ELEMENTWISE, Kind.FLATTEN, Kind.VIEW, Kind.PAD, Kind.CROP)
+_FOLLOWS = (Kind.NORM, Kind.ELEMENTWISE, Kind.FLATTEN, Kind.VIEW, Kind.ROLL, Kind.PAD, Kind.CROP)
 
 
 @dataclass(slots=True)

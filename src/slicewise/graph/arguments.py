@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from slicewise.graph.dims import SPACE
+from slicewise.graph.dims import SPACE, WHOLE
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 
@@ -18,6 +18,8 @@ def argument_complaints(layer: Layer) -> Iterator[str]:
         if name in _MODES and not isinstance(value, bool):
             yield f"options.arguments.{name} is {value!r:.40}; must be true or false"
         yield from (f"options.arguments.{name}: {said}" for said in _reference_complaints(layer, value, DEEPEST))
+    if layer.kind is Kind.ROLL:
+        yield from _roll_complaints(layer, arguments)
     if layer.kind in (Kind.CONV, Kind.POOL):
         yield from _window_complaints(layer, arguments)
 
@@ -36,6 +38,23 @@ def _reference_complaints(layer: Layer, value: Any, left: int) -> Iterator[str]:
     for item in items:
         if type(item) in (dict, list):
             yield from _reference_complaints(layer, item, left - 1)
+
+
+def _roll_complaints(layer: Layer, arguments: dict[str, Any]) -> Iterator[str]:
+    dims, shifts = arguments.get("dims"), arguments.get("shifts")
+    numbers = [*dims, *shifts] if isinstance(dims, list) and isinstance(shifts, list) else [None]
+    if not all(type(number) is int for number in numbers) or len(numbers) != 2 * len(set(dims or ())):
+        yield "options.arguments of a roll: dims and shifts must be lists of as many whole numbers"
+        return
+    if not all(0 <= dim < len(layer.shape) for dim in dims or ()):
+        yield f"options.arguments.dims is {dims!r:.60}, but the output has {len(layer.shape)} dims"
+        return
+    moved = dict(zip(dims or (), shifts or (), strict=True))
+    for dim, window in layer.windows.items():
+        if moved.get(layer.dims.index(dim)) != window.padding:
+            yield f"options.arguments.shifts is {shifts!r:.60}, but windows.{dim} moves by {window.padding}"
+    if unknown := [dim for dim in moved if layer.dims[dim] != WHOLE and layer.dims[dim] not in layer.windows]:
+        yield f"options.arguments.dims names {unknown[0]}, but there is no window for {layer.dims[unknown[0]]}"
 
 
 def _window_complaints(layer: Layer, arguments: dict[str, Any]) -> Iterator[str]:

@@ -35,7 +35,9 @@ def _window_complaints(layer: Layer) -> Iterator[str]:
 
 def _one_window(layer: Layer, window: Window, before: int, after: int) -> Iterator[str]:
     """`before` and `after` are the extents of the window's dim in input and output."""
-    if layer.kind in (Kind.PAD, Kind.CROP):
+    if window.wraps != (layer.kind is Kind.ROLL):
+        yield f"wraps is {str(window.wraps).lower()} for a layer of kind {layer.kind}"
+    if layer.kind in (Kind.PAD, Kind.CROP, Kind.ROLL):
         yield from _framing_complaints(layer.kind, window, before, after)
         return
     if window.padding < 0:
@@ -69,6 +71,8 @@ def _framing_complaints(kind: Kind, window: Window, before: int, after: int) -> 
     first, last = -window.padding, (after - 1) * window.stride - window.padding
     if kind is Kind.CROP and not 0 <= first <= last < before:
         yield f"reads the positions {first} to {last} of {before}"
+    if kind is Kind.ROLL and (before != after or window.stride != 1 or not 0 < abs(window.padding) <= before // 2):
+        yield f"moves {before} positions by {window.padding} to {after}"
     if kind is Kind.PAD and (window.stride != 1 or not -before < window.padding < after):
         yield f"padding is {window.padding}, which leaves nothing of {before} positions in {after}"
 

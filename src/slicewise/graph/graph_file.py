@@ -18,6 +18,7 @@ class WindowFields(Table):
     dilation: Count = 1
     transposed: bool = False
     output_padding: Natural = 0
+    wraps: bool = False
 
 
 class WindowsFields(Table):

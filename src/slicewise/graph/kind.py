@@ -34,6 +34,7 @@ class Kind(StrEnum):
     LOSS = "loss"  # a number from outputs and targets
     UPSAMPLE = "upsample"
     CONCAT = "concat"
+    ROLL = "roll"  # positions moved on; what leaves at one end comes in at the other
     PAD = "pad"  # borders of one value around the input
     CROP = "crop"  # some positions of the input: slices, chunks, every second row
     FLATTEN = "flatten"
@@ -62,6 +63,7 @@ _TRAITS = {
     Kind.LOSS: _T(0),
     Kind.UPSAMPLE: _T.WINDOWED | _T.REGROUPS | _T.LONE,
     Kind.CONCAT: _T(0),
+    Kind.ROLL: _T.WINDOWED | _T.LONE,
     Kind.PAD: _T.WINDOWED | _T.ALIASES | _T.LONE,
     Kind.CROP: _T.FREE | _T.WINDOWED | _T.ALIASES | _T.LONE,
     Kind.FLATTEN: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE,

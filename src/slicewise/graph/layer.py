@@ -14,6 +14,8 @@ from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.window import Window
 
+KEYS = (1, 2)  # of attention's inputs: keys and values
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
@@ -62,6 +64,11 @@ class Layer:
         if self.kind is Kind.ATTENTION:
             return frozenset({Dim.K} & set(self.input_dims[1]))
         return frozenset(Dim(letter) for letter in self.options.get("statistics", "")) if self._trains else frozenset()
+
+    @property
+    def passes_keys(self) -> bool:
+        """Whether it is attention whose keys and values lie as its queries do, and are passed round."""
+        return self.kind is Kind.ATTENTION and self.input_dims[1][-2] == Dim.Q
 
     @property
     def _trains(self) -> bool:

@@ -204,7 +204,7 @@ class LayerGraph:
 
 def _layer_fields(layer: Layer) -> dict[str, Any]:
     fields = asdict(layer)
-    fields["windows"] = {dim.value: asdict(window) for dim, window in layer.windows.items()}
+    fields["windows"] = {dim.value: _window_fields(window) for dim, window in layer.windows.items()}
     # what few layers have is left out where it says nothing
     if not fields["buffers"]:
         del fields["buffers"]
@@ -241,3 +241,8 @@ def _layer(fields: LayerFields, said: dict[str, Any]) -> Layer:
         options=said["options"],
         groups=fields.groups,
     )
+
+
+def _window_fields(window: Window) -> dict[str, Any]:
+    fields = asdict(window)
+    return fields if window.wraps else {name: value for name, value in fields.items() if name != "wraps"}

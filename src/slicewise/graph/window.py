@@ -14,6 +14,7 @@ class Window:
     dilation: int = 1
     transposed: bool = False
     output_padding: int = 0
+    wraps: bool = False  # of a roll: what it reads before the first position is the last ones
 
     @property
     def reach(self) -> int:

@@ -31,8 +31,10 @@ class Halo:
 def needed(
     window: Window, input_extent: int, output_extent: int, axes: tuple[int, ...], mesh: Mesh
 ) -> tuple[Ints, Ints]:
-    """The input interval that each rank's output part reads, clipped at the borders."""
+    """The input interval that each rank's output part reads, clipped at the borders; a roll's reach over them."""
     start, stop = window.needs(*intervals(output_extent, axes, mesh))
+    if window.wraps:
+        return start, stop
     return np.clip(start, 0, input_extent), np.clip(stop, 0, input_extent)
 
 
@@ -45,6 +47,15 @@ def needed_boxes(layer: Layer, slicing: Slicing, mesh: Mesh, windowed: Iterable[
         position, output_extent = dims.index(dim), layer.shape[layer.dims.index(dim)]
         start[:, position], stop[:, position] = needed(layer.windows[dim], shape[position], output_extent, axes, mesh)
     return start, stop
+
+
+def periods(layer: Layer) -> tuple[int, ...] | None:
+    """Per dim of the first input, its extent if it goes round, else 0; None where no dim does."""
+    found = tuple(
+        extent if any(letter == dim and window.wraps for dim, window in layer.windows.items()) else 0
+        for letter, extent in zip(layer.input_dims[0], layer.input_shapes[0], strict=True)
+    )
+    return found if any(found) else None
 
 
 def halo(layer: Layer, slicing: Slicing, mesh: Mesh) -> Halo | None:

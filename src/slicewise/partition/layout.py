@@ -85,6 +85,11 @@ def statistics_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
     return tuple(axis for axis, dim in enumerate(slicing) if dim in layer.statistics)
 
 
+def ring_axes(layer: Layer, slicing: Slicing) -> tuple[int, ...]:
+    """The axes along which keys and values are passed round."""
+    return tuple(axis for axis, dim in enumerate(slicing) if dim is Dim.Q) if layer.passes_keys else ()
+
+
 def _layout(dims: str, slicing: Slicing, absent: Placement) -> Layout:
     return tuple(REPLICATE if dim is None else _SHARDS[dims.index(dim)] if dim in dims else absent for dim in slicing)
 

@@ -3,7 +3,9 @@
 5 rows over two axes of size 2: chunk(5, 2) = 3 + 2, then chunk(3, 2) = 2 + 1 and chunk(2, 2) = 1 + 1.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -63,6 +65,16 @@ def as_box(start: Ints, stop: Ints) -> Box:
     return tuple((int(a), int(b)) for a, b in zip(start, stop, strict=True))
 
 
+def intersections(one: Box, other: Box, periods: Sequence[int] | None = None) -> Iterator[Box]:
+    """The common boxes, in the coordinates of `other`; along a dim with a period, positions that far apart are one."""
+    turns = [(-period, 0, period) if period else (0,) for period in periods or (0,) * len(one)]
+    for offsets in product(*turns):
+        moved = tuple((a + offset, b + offset) for (a, b), offset in zip(one, offsets, strict=True))
+        common = intersect(moved, other)
+        if common is not None:
+            yield common
+
+
 def intersect(one: Box, other: Box) -> Box | None:
     """The common box, or None where there is none."""
     common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
@@ -76,6 +88,18 @@ def volume(one: Box) -> int:
     return size
 
 
-def relative(one: Box, origin: Box) -> tuple[slice, ...]:
+def relative(one: Box, origin: Box, periods: Sequence[int] | None = None) -> tuple[slice, ...]:
     """`one` as slices into a tensor that holds `origin`."""
-    return tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(one, origin, strict=True))
+    starts = (
+        (a - c) % period if period else a - c
+        for (a, _), (c, _), period in zip(one, origin, periods or (0,) * len(one), strict=True)
+    )
+    return tuple(slice(start, start + b - a) for start, (a, b) in zip(starts, one, strict=True))
+
+
+def overlap(one: tuple[Ints, Ints], other: tuple[Ints, Ints], period: int = 0) -> Ints:
+    """What intervals have in common, one by one; with a period, positions that far apart are one."""
+    found = np.zeros(np.broadcast_shapes(one[0].shape, other[0].shape), dtype=np.int64)
+    for offset in (-period, 0, period) if period else (0,):
+        found += np.clip(np.minimum(one[1] + offset, other[1]) - np.maximum(one[0] + offset, other[0]), 0, None)
+    return found

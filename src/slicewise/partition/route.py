@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slicewise.partition.parts import Box, intersect
+from slicewise.partition.parts import Box, intersect, intersections
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,25 @@ def route(own: Sequence[Box], needed: Sequence[Box], terms: Sequence[int] | None
 
 
 def route_of(
-    rank: int, own: Sequence[Box], needed: Sequence[Box], terms: Sequence[int] | None = None
+    rank: int,
+    own: Sequence[Box],
+    needed: Sequence[Box],
+    terms: Sequence[int] | None = None,
+    periods: Sequence[int] | None = None,
 ) -> list[Transfer]:
-    """The transfers of `route` from and to one rank, in the same order, without looking at all pairs."""
+    """The transfers of `route` from and to one rank, in the same order, without looking at all pairs.
+
+    `periods`: of dims that go round, their extents: positions that far apart are one. Boxes are the needed ones' parts.
+    """
     terms = terms if terms is not None else [0] * len(own)
     replicas, turns = _replicas(own, terms)
     alike = replicas[terms[rank], own[rank]]
     transfers = []
     for target, wanted in enumerate(needed):
-        common = intersect(own[rank], wanted) if target != rank else None
-        if common is not None and _source(target, alike, turns) == rank:
-            transfers.append(Transfer(rank, target, common))
+        if target != rank and _source(target, alike, turns) == rank:
+            transfers += [Transfer(rank, target, common) for common in intersections(own[rank], wanted, periods)]
     for (_, held_box), holders in replicas.items():
-        common = intersect(held_box, needed[rank])
-        if common is not None:
+        for common in intersections(held_box, needed[rank], periods):
             transfers.append(Transfer(_source(rank, holders, turns), rank, common))
     return sorted(transfers, key=lambda transfer: (transfer.source, transfer.target))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.model import CostModel
 from slicewise.graph.chunks import with_exact_statistics
+from slicewise.graph.rings import with_rings
 from slicewise.partition.layout import Slicing
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
@@ -46,7 +47,7 @@ def plan_of(model: CostModel, **fields: Any) -> Plan:
         input_shape=graph.inputs[0].shape[1:],
         axes={axis.name: axis.size for axis in cluster.mesh.axes},
         kinds={layer.name: layer.kind.value for layer in graph},
-        graph=with_exact_statistics(graph),
+        graph=with_rings(with_exact_statistics(graph), ()),
         machine=cluster,
         **fields,
     )

@@ -4,12 +4,14 @@ model_for            graph, machine and training -> what everything costs
 candidates           every slicing that may be chosen, and its price           search/candidates.py
 best_of              the optimum by the sum of terms, and its certificate      search/optimum.py
 best_step            from there to the fastest step with overlap simulated     search/best_step.py
+worth_trying         keys of attention passed round instead of gathered        planning/rings.py
 describe             the plan, beside the baselines
 _price_again         the same plan by an evaluator that shares no code         cost/recost.py
 """
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +26,7 @@ from slicewise.planning.describing import describe
 from slicewise.planning.modelling import model_for
 from slicewise.planning.references import references, told
 from slicewise.planning.remedies import remedies
+from slicewise.planning.rings import possible_rings, with_used_rings, worth_trying
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
 from slicewise.search.baselines import baseline_slicings
@@ -43,15 +46,38 @@ _WORTH = 0.005  # of the step
 
 
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
-    """For the batch that `graph` has."""
+    """For the batch that `graph` has.
+
+    Searched with attention's keys gathered, and where that takes a share of the step, or nothing fits, with keys passed
+    round.
+    """
     _check(request)
+    searched = partial(_fastest, graph, cluster, request, progress)
+    rings = possible_rings(graph) if model_named(request.cost).overlaps else ()
+    try:
+        gathering = searched(())
+    except InfeasibleError as error:
+        if rings and isinstance(error.__cause__, MemoryLimitError):
+            with suppress(InfeasibleError):
+                return searched(rings)
+        raise
+    if request.objective != "time" or not worth_trying(gathering, rings):
+        return gathering
+    with suppress(InfeasibleError):
+        passing = searched(rings)
+        return min(gathering, passing, key=lambda plan: plan.predicted.iteration_s)
+    return gathering
+
+
+def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress, rings: tuple[str, ...]) -> Plan:
     settings = Settings(
         search=request.search,
         time_limit_s=float("inf") if request.time_limit_s is None else request.time_limit_s,
         gap=request.gap,
         progress=progress,
     )
-    training = request.training if request.bucket is None else replace(request.training, bucket_bytes=request.bucket)
+    training = replace(request.training, rings=rings)
+    training = training if request.bucket is None else replace(training, bucket_bytes=request.bucket)
     model = model_for(graph, cluster, training, request.cost)
     pins = Pins.parse(request.fix, request.forbid)
     pins.check([layer.name for layer in model.graph])
@@ -108,6 +134,7 @@ def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress
                 "fastest_changes": best.fastest_changes,
             }
         }
+    model = with_used_rings(model, slicings)
     baselines = {name: told(partial(predicted_step, model, chosen), limit) for name, chosen in found.items()}
     baselines |= {name: {"feasible": False, "reason": reason} for name, reason in reasons.items()}
     made = describe(

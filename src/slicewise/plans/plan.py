@@ -274,6 +274,9 @@ class Plan:
                 raise PlanError(f"{sliced[0]}: a pipeline plan slices no layer; remove its slicing, or the pipeline")
             self.pipeline.check(graph, self.devices)
             return
+        for name in self.training.rings:
+            if name not in graph.index or not graph[name].passes_keys:
+                raise PlanError(f"rings: the keys of {name} cannot be passed round; remove it from the list")
         check_ties(graph, self.slicings)
         for layer in graph:
             check_legal(layer, self.slicings[layer.name], mesh)

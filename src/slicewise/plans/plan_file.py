@@ -50,6 +50,7 @@ class PlanV1Fields(Table):
     mesh: dict[Name, Count]
     layers: Annotated[list[PlanLayerFields], Meta(min_length=1)]
     bucket_bytes: Count = BUCKET_BYTES
+    rings: tuple[Name, ...] = ()
     input: Annotated[tuple[Count, ...], Meta(max_length=16)] | None = None
     predicted: Notes = field(default_factory=dict)
     baselines: dict[str, Notes] = field(default_factory=dict)
@@ -83,6 +84,7 @@ class RequestFields(Table):
     search: Name
     segments: Count | None
     bucket_bytes: Count = BUCKET_BYTES
+    rings: tuple[Name, ...] = ()
     bucket: Count | None = None
     simplify: Share = 0.0  # plans of earlier releases were not made simpler
 

@@ -31,6 +31,8 @@ def show_plan(plan: Plan) -> None:
         size = f"{plan.training.bucket_bytes / 2**20:g} MiB"
         why = "as asked" if plan.asked.bucket else "which is faster here than DDP's 25 MiB"
         page.say(f"Gradients are summed in buckets of {size}, {why}.")
+    if plan.training.rings:
+        page.say(rings_told(plan))
     if plan.certificate:
         page.say(proof_told(plan.certificate))
 
@@ -47,6 +49,13 @@ def answer(plan: Plan) -> str:
     fastest = min(others, key=lambda name: others[name])
     named = f"the fastest other strategy, {fastest}," if len(others) > 1 else fastest
     return " ".join([f"{told}; {named} takes {seconds(others[fastest])}.", *_remarks(plan)])
+
+
+def rings_told(plan: Plan) -> str:
+    """Which attention does not gather its keys."""
+    first, *others = plan.training.rings
+    more = f" and {len(others)} more" if others else ""
+    return f"Keys and values of {first}{more} are passed round in a ring, not gathered."
 
 
 def _remarks(plan: Plan) -> Iterator[str]:

@@ -39,8 +39,16 @@ def all_to_all(
     received: Tensor, sent: Tensor, counts: tuple[Sequence[int], Sequence[int]], group: dist.ProcessGroup | None
 ) -> None:
     """`counts`: items to receive from, and to send to, each member."""
+    finish(start_all_to_all(received, sent, counts, group), sent)
+
+
+def start_all_to_all(
+    received: Tensor, sent: Tensor, counts: tuple[Sequence[int], Sequence[int]], group: dist.ProcessGroup | None
+) -> dist.Work | None:
+    """The same under way: complete once `finish(work, sent)` returns."""
     receives, sends = (list(items) for items in counts)
-    finish(dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True), sent)
+    work: dist.Work | None = dist.all_to_all_single(received, sent, receives, sends, group=group, async_op=True)
+    return work
 
 
 def finish(work: dist.Work | None, moved: Tensor) -> None:

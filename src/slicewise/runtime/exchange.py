@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -38,10 +39,14 @@ class Exchange:
         terms: Sequence[int] | None = None,
         target: Box | None = None,
         fill: float = 0.0,
+        periods: Sequence[int] | None = None,
     ) -> "Exchange":
-        """From the boxes of all members. `target` may be larger than the needed box: a border to `fill`."""
-        transfers = route_of(me, own, needed, terms)
-        return cls._of(transfers, own[me], target or needed[me], me, group, len(own), terms is not None, fill)
+        """From the boxes of all members. `target` may be larger than the needed box: a border to `fill`.
+
+        `periods`: of dims that go round, as `route_of` takes them.
+        """
+        transfers = route_of(me, own, needed, terms, periods)
+        return cls._of(transfers, own[me], target or needed[me], me, group, len(own), terms is not None, fill, periods)
 
     @classmethod
     def compile_adjoint(
@@ -52,11 +57,13 @@ class Exchange:
         me: int,
         group: dist.ProcessGroup | None,
         target: Box | None = None,
+        periods: Sequence[int] | None = None,
     ) -> "Exchange":
         """The transpose: what was received goes back to where it came from and is added there."""
-        back = [Transfer(transfer.target, transfer.source, transfer.box) for transfer in route_of(me, own, needed)]
+        there = route_of(me, own, needed, None, periods)
+        back = [Transfer(transfer.target, transfer.source, transfer.box) for transfer in there]
         back.sort(key=lambda transfer: (transfer.source, transfer.target))
-        return cls._of(back, target or needed[me], own[me], me, group, len(own), True, 0.0)
+        return cls._of(back, target or needed[me], own[me], me, group, len(own), True, 0.0, periods)
 
     @classmethod
     def _of(
@@ -69,12 +76,12 @@ class Exchange:
         members: int,
         adds: bool,
         fill: float,
+        periods: Sequence[int] | None,
     ) -> "Exchange":
-        sends = tuple((t.target, relative(t.box, source)) for t in transfers if t.source == me != t.target)
-        receives = tuple((t.source, relative(t.box, target)) for t in transfers if t.target == me != t.source)
-        keeps = tuple(
-            (relative(t.box, source), relative(t.box, target)) for t in transfers if t.source == t.target == me
-        )
+        within = partial(relative, periods=periods)
+        sends = tuple((t.target, within(t.box, source)) for t in transfers if t.source == me != t.target)
+        receives = tuple((t.source, within(t.box, target)) for t in transfers if t.target == me != t.source)
+        keeps = tuple((within(t.box, source), within(t.box, target)) for t in transfers if t.source == t.target == me)
         written = sum(volume(t.box) for t in transfers if t.target == me)
         shape = tuple(stop - start for start, stop in target)
         covers = not adds and written == volume(target)

@@ -15,7 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
-from slicewise.partition.halo import halo, needed_boxes
+from slicewise.partition.halo import halo, needed_boxes, periods
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.parts import Box, as_box, box, boxes
 from slicewise.runtime.clock import span
@@ -54,6 +54,7 @@ def compile_join(layer: Layer, slicing: Slicing, groups: Groups, dims: Collectio
         "me": members.index(rank),
         "group": groups.of(exchange.axes) if exchange else None,
         "target": region,
+        "periods": periods(layer),
     }
     return Join(
         layer=layer.name,

@@ -49,12 +49,12 @@ def attention_share(
     return share
 
 
-def _scores(query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+def scores_of(query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
     scores = query @ key.transpose(-2, -1) * scale
     return scores if bias is None else scores + bias
 
 
-def _shares(scores: Tensor, total: Tensor) -> Tensor:
+def shares_of(scores: Tensor, total: Tensor) -> Tensor:
     """A query that may look at no key at all has none."""
     return (scores - total.masked_fill(total == -torch.inf, 0.0)).exp_()
 
@@ -71,10 +71,10 @@ class _Share(torch.autograd.Function):
         kept: Tensor | None,
         parts: KeyParts,
     ) -> Tensor:
-        q, k, v = (_exact(x) for x in (query, key, value))
-        scores = _scores(q, k, bias, scale)
+        q, k, v = (exact(x) for x in (query, key, value))
+        scores = scores_of(q, k, bias, scale)
         total = parts.total(scores.logsumexp(-1, keepdim=True))
-        shares = _shares(scores, total)
+        shares = shares_of(scores, total)
         ctx.save_for_backward(query, key, value, bias, kept, total)
         ctx.scale, ctx.parts = scale, parts
         return ((shares if kept is None else shares * kept) @ v).to(query.dtype)
@@ -83,8 +83,8 @@ class _Share(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """d scores = shares (d shares - sum over all keys of shares x d shares)."""
         query, key, value, bias, kept, total = ctx.saved_tensors
-        q, k, v, dy = (_exact(x) for x in (query, key, value, gradients[0]))
-        shares = _shares(_scores(q, k, bias, ctx.scale), total)
+        q, k, v, dy = (exact(x) for x in (query, key, value, gradients[0]))
+        shares = shares_of(scores_of(q, k, bias, ctx.scale), total)
         d_value = (shares if kept is None else shares * kept).transpose(-2, -1) @ dy
         d_shares = dy @ v.transpose(-2, -1)
         d_shares = d_shares if kept is None else d_shares * kept
@@ -102,5 +102,5 @@ class _Share(torch.autograd.Function):
         )
 
 
-def _exact(x: Tensor) -> Tensor:
+def exact(x: Tensor) -> Tensor:
     return x.float() if x.dtype in _NARROW else x

@@ -117,6 +117,7 @@ def agreed(
     settings = {"the seed": seed, "recompute": plan.training.recompute, "the weights' dtype": sorted(dtypes)}
     settings |= {"the weights' device": sorted(devices), **(given or {})}
     settings |= {"batchnorm": plan.training.batchnorm, "the bucket size": plan.training.bucket_bytes}
+    settings |= {"the rings": plan.training.rings}
     if plan.pipeline is not None:
         settings |= {"the schedule": plan.pipeline.schedule, "the micro-batches": plan.pipeline.micro_batches}
         settings |= {"the stages": plan.pipeline.ends, "the dtype between stages": plan.training.dtype}

@@ -14,6 +14,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, group_sizes, mask_of
 from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space, candidate_choices, legal_choices, legal_slicings, refusal, sliceable_dims
+from slicewise.partition.tokens import has_tokens, token_dim
 from slicewise.strategy import STRATEGIES
 
 Baseline = Callable[[CostModel], dict[str, Slicing]]
@@ -157,6 +158,33 @@ def _additive_s(model: CostModel, slicings: Mapping[str, Slicing]) -> float:
     return total_s
 
 
+def sequence(model: CostModel) -> dict[str, Slicing]:
+    """Every layer by token, over as many of the innermost axes as it allows; attention by query, keys gathered.
+
+    What has no tokens goes by sample, where there are enough.
+    """
+    return _by_token(model, 0)
+
+
+def data_sequence(model: CostModel) -> dict[str, Slicing]:
+    """By sample over the outer axes, by token over as many of the others as a layer allows."""
+    return _best_split(model, _by_token)
+
+
+def _by_token(model: CostModel, outer: int) -> dict[str, Slicing]:
+    if not any(has_tokens(layer) for layer in model.graph):
+        raise InfeasibleError(f"{model.graph.name} has no attention, so no tokens to share")
+    samples: Slicing = (Dim.N,) * len(model.cluster.mesh.axes)
+    others = [samples, _outer_samples(model, outer)]
+    packed = {dim: _packed(model, dim, outer) for dim in (*SPACE, Dim.Q)}
+
+    def wishes(layer: Layer) -> list[Slicing]:
+        dim = token_dim(layer)
+        return [*packed[dim], *others] if dim else others
+
+    return _fill(model, wishes)
+
+
 def owt(model: CostModel) -> dict[str, Slicing]:
     """One weird trick: by sample up to the first linear layer, by output channel from there on."""
     linear = [layer.name for layer in model.graph if layer.kind is Kind.LINEAR]
@@ -216,10 +244,12 @@ BASELINES: Mapping[str, Baseline] = {
     "spatial": spatial,
     "owt": owt,
     "channel": channel,
+    "sequence": sequence,
     "data+filter": data_filter,
     "data+spatial": data_spatial,
+    "data+sequence": data_sequence,
 }
-HYBRIDS: Mapping[str, Split] = {"data+filter": _filtered, "data+spatial": _spatially}
+HYBRIDS: Mapping[str, Split] = {"data+filter": _filtered, "data+spatial": _spatially, "data+sequence": _by_token}
 COMPARED = tuple(name for name in BASELINES if STRATEGIES[name].compared)
 
 

@@ -56,6 +56,7 @@ class ManyPlans:
             if key not in moves:
                 moves[key] = Moves(model, graph.layers[consumer], slot, self._layers[producer], self._layers[consumer])
             self._into[consumer].append((producer, moves[key]))
+        self._lent = [model.lent_forward(layer) for layer in graph]
         self._returning = [layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph]
 
     def simulated_s(self, plans: Sequence[Mapping[str, Slicing]]) -> list[float]:
@@ -84,7 +85,7 @@ class ManyPlans:
         forward_s, update_s = np.zeros(plans), np.zeros(plans)
         for number, (timed, moves, rows) in enumerate(zip(known, moved, columns, strict=True)):
             share = 0.5 if self._returning[number] else 1.0
-            forward_s += share * (moves.seconds + timed.halo_s[rows]) + timed.forth_s[rows]
+            forward_s += share * moves.seconds + self._lent[number] * timed.halo_s[rows] + timed.forth_s[rows]
             update_s += timed.update_s[rows]
         queue = Queue(self._buckets(columns, plans), len(columns))
         backward_s = self._backward(queue, known, moved, columns, plans)
@@ -120,7 +121,7 @@ class ManyPlans:
         yield timed.backward_s[rows], None
         if self._returning[number]:
             if (halo_s := timed.halo_s[rows]).any():
-                yield 0.5 * halo_s, timed.border_axes[rows]
+                yield (1 - self._lent[number]) * halo_s, timed.border_axes[rows]
             if moved.seconds.any():
                 yield 0.5 * moved.seconds, moved.axes
 

@@ -19,7 +19,7 @@ from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.layer import Layer
 from slicewise.partition.buckets import Bucket, buckets
 from slicewise.partition.halo import halo
-from slicewise.partition.layout import Slicing, layouts, statistics_axes
+from slicewise.partition.layout import Slicing, layouts, ring_axes, statistics_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def simulate_step(model: CostModel, slicings: Mapping[str, Slicing], bucket_item
         name, cost, tier = layer.name, costs[layer.name], tiers[layer.name]
         share = 0.5 if name in returning else 1.0
         machine.occupy(name, "transfer", share * cost.transfer_s, tier["transfer"])
-        machine.occupy(name, "halo", share * cost.halo_s, tier["halo"])
+        machine.occupy(name, "halo", model.lent_forward(layer) * cost.halo_s, tier["halo"])
         machine.occupy(name, "reduce", 0.5 * cost.reduce_s, tier["reduce"])
         machine.occupy(name, "forward", cost.forward_s)
     forward_s = machine.now_s
@@ -121,7 +121,7 @@ def simulate_step(model: CostModel, slicings: Mapping[str, Slicing], bucket_item
         machine.occupy(name, "reduce", 0.5 * cost.reduce_s, tier["reduce"])
         machine.occupy(name, "backward", cost.backward_s)
         if name in returning:
-            machine.occupy(name, "halo", 0.5 * cost.halo_s, tier["halo"])
+            machine.occupy(name, "halo", (1 - model.lent_forward(layer)) * cost.halo_s, tier["halo"])
             machine.occupy(name, "transfer", 0.5 * cost.transfer_s, tier["transfer"])
         done.add(name)
         while pending and done.issuperset(pending[0].layers):  # in order, as every rank starts them
@@ -146,6 +146,7 @@ def _tiers(model: CostModel, layer: Layer, slicings: Mapping[str, Slicing], cost
             pairs = [(given.output, placed.inputs[slot]), (placed.input_gradients[slot], given.output_gradient)]
             for before, after in pairs:
                 crossed["transfer"] |= {axis for axis in range(len(before)) if before[axis] != after[axis]}
+    crossed["halo"] |= set(ring_axes(layer, slicing))
     border = halo(layer, slicing, mesh) if cost.halo_s else None
     if border is not None:
         crossed["halo"] |= set(border.axes)

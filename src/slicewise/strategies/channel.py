@@ -17,7 +17,7 @@ import numpy as np
 
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
-from slicewise.strategies.filter import cut_layers, gathered, whole_gradients_s
+from slicewise.strategies.filter import cut_layers, handed_on, whole_gradients_s
 from slicewise.strategies.setting import Setting, Terms
 
 
@@ -32,6 +32,6 @@ def project(at: Setting) -> Iterator[Terms]:
     yield replace(
         at.sharded("channel", cut, at.batch, p),
         gradient_s=whole_gradients_s(at, cut_layers(at), p),
-        layerwise_s=at.layerwise_s(at.batch * gathered(at, cut_layers(at)), p),
+        layerwise_s=at.layerwise_s(at.batch * handed_on(at, cut_layers(at)), p),
         split=f"C{p}",
     )

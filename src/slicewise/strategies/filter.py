@@ -6,7 +6,8 @@
     memory           M(B, w/p)
     limit            p <= min F
 
-G counts the matrix products: what stands between them follows their cut. Compute is 1/p of the whole layer's only where
+G counts the matrix products: what stands between them follows their cut. The filters of attention are its heads:
+queries, keys and values that the same device computed are not gathered. Compute is 1/p of the whole layer's only where
 no shard efficiency was fitted: `Tuning.fixed_compute["filter"]` is the share that stays.
 """
 
@@ -18,7 +19,10 @@ from numpy.typing import NDArray
 
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
+from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Floats
+from slicewise.strategies.profile import Profile
 from slicewise.strategies.setting import Setting, Terms
 
 
@@ -35,10 +39,48 @@ def project(at: Setting) -> Iterator[Terms]:
 
 
 def gathered(at: Setting, cut: NDArray[np.bool_]) -> Floats:
-    """Items per sample that every product that is cut, but the last, hands on whole."""
+    """Items per sample that every product that is cut, but the last, hands on whole: not to the heads of attention."""
+    return np.where(_by_head(at.profile), 0.0, handed_on(at, cut))
+
+
+def handed_on(at: Setting, cut: NDArray[np.bool_]) -> Floats:
+    """Items per sample that every product that is cut, but the last, hands on."""
     profile = at.profile
-    handed_on = profile.products & cut & (np.arange(len(profile.y)) < profile.last_product)
-    return np.where(handed_on, profile.y, 0.0)
+    behind = np.arange(len(profile.y)) < profile.last_product
+    return np.where(profile.products & cut & behind, profile.y, 0.0)
+
+
+def _by_head(profile: Profile) -> NDArray[np.bool_]:
+    """Products whose channels become heads on their way to attention, and are read by nothing else."""
+
+    def kept(source: Layer, place: int) -> bool:
+        reading = [(layer, slot) for layer in readers.get(source.name, []) for slot in _slots(layer, source.name)]
+        return bool(reading) and all(goes_on(layer, slot, place) for layer, slot in reading)
+
+    def goes_on(layer: Layer, slot: int, place: int) -> bool:
+        letter = layer.input_dims[slot][place]
+        if layer.kind is Kind.ATTENTION:
+            return letter == Dim.A
+        free = layer.kind.has(Trait.FREE) and not layer.kind.has(Trait.EDGE)
+        return free and letter == Dim.F and Dim.F in layer.dims and kept(layer, layer.dims.index(Dim.F))
+
+    def found() -> NDArray[np.bool_]:
+        return np.array(
+            [
+                layer.kind.has(Trait.PRODUCT) and Dim.F in layer.dims and kept(layer, layer.dims.index(Dim.F))
+                for layer in profile.layers
+            ]
+        )
+
+    readers: dict[str, list[Layer]] = {}
+    for layer in profile.layers:
+        for source in dict.fromkeys(layer.inputs):
+            readers.setdefault(source, []).append(layer)
+    return profile.remembered("by head", found)
+
+
+def _slots(layer: Layer, source: str) -> list[int]:
+    return [slot for slot, name in enumerate(layer.inputs) if name == source]
 
 
 def cut_layers(at: Setting) -> NDArray[np.bool_]:
@@ -57,3 +99,6 @@ def check_filters(at: Setting, cut: NDArray[np.bool_], parts: int) -> None:
         raise InfeasibleError("filters: no layer has filters to slice")
     if parts > least[0]:
         raise InfeasibleError(f"filters: {least[1]} has {least[0]}, too few for {parts} devices")
+    heads = at.profile.least_heads(among=cut)
+    if heads is not None and parts > heads[0]:
+        raise InfeasibleError(f"heads: {heads[1]} has {heads[0]}, too few for {parts} devices")

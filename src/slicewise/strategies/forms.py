@@ -15,13 +15,17 @@ from slicewise.partition.steps import Op
 from slicewise.strategies.engines import ParadlEngine
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.registry import CLOSED_FORMS
+from slicewise.strategies.sequence import least_tokens
 from slicewise.strategies.setting import Setting, parts
 from slicewise.strategy import STRATEGIES
 from slicewise.strategy import Form as Shape
 from slicewise.units import amount, seconds
 
 WHAT = ("compute", "communication", "memory", "limit")
-_SYMBOLS = re.compile(r"S\(FW \+ BW\)|S\(WU\)|S\(w\)|\bS\b(?!\()|\b(?:alpha|beta|delta|min F|min C|[BDG]|p[12]?)\b")
+_SYMBOLS = re.compile(
+    r"S\(FW \+ BW\)|S\(WU\)|S\(w\)|\bS\b(?!\()"
+    r"|\b(?:alpha|beta|delta|min F|min C|min tokens|[BDG]|p[12]?)\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +157,12 @@ def symbols(at: Setting, strategy: str, groups: int = 1) -> dict[str, tuple[floa
     filters = order >= (profile.first_linear or 0) if facts.cuts == "NF" and not facts.hybrid else profile.products
     behind_first = order != profile.first_product  # the samples' own channels do not count
     for dim, among in ((Dim.F, filters), (Dim.C, behind_first)):
-        least = profile.least(dim, among)
-        if least is not None:
-            found[f"min {dim}"] = (least[0], f"{least[0]:,} ({least[1]})")
+        heads = profile.least_heads(among) if dim is Dim.F else None
+        found |= _least(f"min {dim}", profile.least(dim, among), heads)
+    found |= _least("min tokens", least_tokens(profile))
     return found
+
+
+def _least(symbol: str, *found: tuple[int, str] | None) -> dict[str, tuple[float, str]]:
+    least = min((pair for pair in found if pair), default=None)
+    return {} if least is None else {symbol: (least[0], f"{least[0]:,} ({least[1]})")}

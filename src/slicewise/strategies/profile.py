@@ -212,6 +212,18 @@ class Profile:
 
         return self.remembered(("least", dim, among.tobytes()), found)
 
+    def least_heads(self, among: NDArray[np.bool_]) -> tuple[int, str] | None:
+        """The fewest heads of an attention layer, and whose they are."""
+
+        def found() -> tuple[int, str] | None:
+            layers = [self.layers[position] for position in np.flatnonzero(among)]
+            heads = [
+                (min(layer.extents(Dim.A), default=1), layer.name) for layer in layers if layer.kind is Kind.ATTENTION
+            ]
+            return min(heads, default=None, key=lambda pair: pair[0])
+
+        return self.remembered(("heads", among.tobytes()), found)
+
     @cached_property
     def first_product(self) -> int:
         return int(np.flatnonzero(self.products)[0]) if self.products.any() else -1
@@ -290,4 +302,5 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         again=of(left.again, right.again),
         sharing=of(left.sharing, right.sharing),
         borders=of(left.borders, right.borders),
+        block=of(left.block, right.block),
     )

@@ -7,10 +7,12 @@ from slicewise.strategies import (
     channel,
     data,
     data_filter,
+    data_sequence,
     data_spatial,
     filter,
     owt,
     pipeline,
+    sequence,
     serial,
     spatial,
 )
@@ -26,9 +28,11 @@ CLOSED_FORMS: Mapping[str, ClosedForm] = {
     "spatial": spatial.project,
     "filter": filter.project,
     "channel": channel.project,
+    "sequence": sequence.project,
     "pipeline": pipeline.project,
     "data+filter": data_filter.project,
     "data+spatial": data_spatial.project,
+    "data+sequence": data_sequence.project,
     "owt": owt.project,
 }
 

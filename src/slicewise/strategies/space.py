@@ -151,7 +151,9 @@ def halo_items(at: Setting) -> dict[Dim, Floats]:
                     read = layer.input_shapes[0]
                     x = float(np.prod(read)) / read[layer.input_dims[0].index(dim)]
                     y = float(np.prod(layer.shape)) / layer.shape[layer.dims.index(dim)]
-                    found[dim][position] = window.reach // 2 * (x + y) if window.reach > window.stride else 0.0
+                    reached = window.reach // 2 * (x + y) if window.reach > window.stride else 0.0
+                    # a roll hands on as many rows as it moves, to one side
+                    found[dim][position] = abs(window.padding) * (x + y) / 2 if window.wraps else reached
         return found
 
     return at.profile.remembered("halos", count)

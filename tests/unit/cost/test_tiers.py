@@ -9,7 +9,7 @@ from tests.builders import dense_net, machine, residual_net, small_cnn
 
 
 @pytest.mark.parametrize("graph", [small_cnn(batch=8), residual_net(batch=8), dense_net(batch=8)], ids=lambda g: g.name)
-@pytest.mark.parametrize("name", [name for name in BASELINES if name != "owt"])
+@pytest.mark.parametrize("name", [name for name in BASELINES if name != "owt" and "sequence" not in name])
 def test_the_tiers_share_all_bytes_that_a_plan_moves(graph: LayerGraph, name: str) -> None:
     model = AnalyticModel(graph, machine(2, 2, 2))
     slicings = BASELINES[name](model)

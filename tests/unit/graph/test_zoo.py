@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from slicewise.errors import RequestError
 from slicewise.graph.kind import Kind
 from slicewise.graph.sources import load_graph, shipped_names
-from slicewise.graph.zoo import ZOO, DenseNet, InceptionV3, ResNet, TextCNN
+from slicewise.graph.zoo import ZOO, DenseNet, InceptionV3, ResNet, TextCNN, WeatherSwin
 
 PARAMETERS = {
     "alexnet": 61_100_840,
@@ -29,6 +29,7 @@ PARAMETERS = {
     "vgg16": 138_357_544,
     "vit_b_16": 86_567_656,
     "vit_l_16": 304_326_632,
+    "weather_swin": 4_535_413,
 }
 
 
@@ -123,6 +124,27 @@ def test_cosmoflows_layers_are_those_of_the_oracles_table() -> None:
     }
     graph = load_graph("cosmoflow")
     assert {layer.name: layer.shape[1:3] for layer in graph if layer.flops()} == table
+
+
+def test_longitudes_have_no_edge() -> None:
+    """What lies beyond the last column is the first: moved round the earth, the weather is the same, moved on."""
+    torch.manual_seed(0)
+    net = WeatherSwin(2, 8, (2, 2, 1), 2, image=(33, 32), window=2).double().eval()
+    x = torch.randn(1, 2, 33, 32, dtype=torch.float64)
+    moved = net(torch.roll(x, 16, 3))  # whole windows, of patches twice as wide too
+    assert torch.allclose(moved, torch.roll(net(x), 16, 3), atol=1e-12)
+    assert moved.shape == (1, 2, 32, 32)
+
+
+def test_latitudes_have_poles() -> None:
+    """Attention does not look from one pole to the other: the last rows say nothing to the first."""
+    torch.manual_seed(0)
+    net = WeatherSwin(1, 8, (2, 1, 1), 2, image=(65, 32), window=2).double().eval()
+    x = torch.randn(1, 1, 65, 32, dtype=torch.float64, requires_grad=True)
+    net(x)[:, :, :4].sum().backward()
+    assert x.grad is not None
+    assert x.grad[:, :, :32].abs().max() > 0
+    assert x.grad[:, :, 48:].abs().max() < 1e-40  # of a score that is 100 lower
 
 
 def test_textcnn_takes_sentences_of_any_length() -> None:

@@ -12,9 +12,11 @@ from slicewise.search.baselines import (
     channel,
     data,
     data_filter,
+    data_sequence,
     data_spatial,
     filter_,
     owt,
+    sequence,
     spatial,
 )
 from tests.builders import Net, machine, residual_net, small_cnn
@@ -144,8 +146,38 @@ def test_every_baseline_is_a_legal_plan_that_keeps_the_contract(name: str, graph
     try:
         chosen = BASELINES[name](AnalyticModel(graph, machine(2, 2)))
     except InfeasibleError:
-        assert name == "owt"  # no linear layer
+        assert name in ("owt", "sequence", "data+sequence")  # no linear layer, no tokens
         return
     for layer in graph:
         assert refusal(layer, chosen[layer.name], mesh) is None
         assert contract(layer, mesh) in (None, chosen[layer.name])
+
+
+def tokens_net(batch: int) -> LayerGraph:
+    """Convolution, attention of 4 heads on 12 tokens, and what each head makes of it."""
+    net = Net("tokens")
+    x = net.fork(net.conv(net.input(batch, 4, 12, 6), 4))
+    net.output(net.attention(x, x, x))
+    return net.graph
+
+
+def test_sequence_slices_rows_and_queries_and_leaves_heads_alone() -> None:
+    found = sequence(AnalyticModel(tokens_net(batch=1), machine(2, 2)))
+    assert found["conv0"] == found["fork0"] == (Dim.H, Dim.H)
+    assert found["attention0"] == (Dim.Q, Dim.Q)
+
+
+def test_sequence_takes_as_many_of_the_innermost_axes_as_there_are_tokens() -> None:
+    found = sequence(AnalyticModel(tokens_net(batch=1), machine(2, 8)))
+    assert found["conv0"] == (None, Dim.H, Dim.H, Dim.H)
+
+
+def test_groups_of_devices_share_tokens_and_the_others_samples() -> None:
+    found = data_sequence(AnalyticModel(tokens_net(batch=4), machine(2, 2)))
+    assert found["attention0"] == (Dim.N, Dim.Q)
+    assert found["conv0"] == (Dim.N, Dim.H)
+
+
+def test_a_network_without_attention_has_no_sequence() -> None:
+    with pytest.raises(InfeasibleError, match="has no attention, so no tokens to share"):
+        sequence(AnalyticModel(small_cnn(batch=4), machine(2, 2)))

@@ -21,6 +21,7 @@ from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.sources import load_graph
 from slicewise.partition.choices import Choices, Floats
 from slicewise.strategies.engines import ParadlEngine
 from slicewise.strategies.pipeline import balanced
@@ -203,6 +204,80 @@ def test_data_and_spatial_as_two_groups_of_two() -> None:
     leaders = 2 * (ALPHA + 3962 * DELTA * BETA / 2)
     assert terms.gradient_s == near(inside + leaders)
     assert terms.layerwise_s == near(ALPHA + 8 * 256 * DELTA * BETA / 2)
+
+
+def tokens_graph(batch: int = 16) -> LayerGraph:
+    """Two convolutions, 4 heads of 12 tokens with 6 channels each, keys and values of 8 tokens."""
+    net = Net("tokens")
+    query = net.conv(net.input(batch, 3, 12, 6), 4)  # x 216, w 112, y 288
+    other = net.conv(net.input(batch, 3, 8, 6), 4)  # x 144, w 112, y 192
+    both = net.fork(other)
+    net.output(net.attention(query, both, both))  # y 288, reads 288 + 2 * 192
+    return net.graph
+
+
+def of_tokens(strategy: str, devices: int, **engine: object) -> Terms:
+    made = ParadlEngine(graph=tokens_graph(), cluster=machine(8), training=LOCAL, **engine)  # type: ignore[arg-type]
+    return made.terms(strategy, devices, 16)
+
+
+def both_s(graph: LayerGraph, batch: int) -> float:
+    return float(Profile(graph, machine(1), LOCAL).seconds(batch).both.sum())
+
+
+def updates_s(graph: LayerGraph) -> float:
+    return float(Profile(graph, machine(1), LOCAL).update_s.sum())
+
+
+def test_sequence() -> None:
+    """Keys and values are gathered, their gradients summed to shards; nothing but attention reads other tokens."""
+    terms, graph = of_tokens("sequence", 4), tokens_graph()
+    assert terms.split == "tokens 4"
+    assert terms.compute_s == near(both_s(graph, 4) + updates_s(graph))
+    assert terms.gradient_s == near(2 * 3 * (ALPHA + 224 * DELTA * BETA / 4))
+    assert terms.layerwise_s == near(2 * 3 * (ALPHA + 16 * (192 + 192) * DELTA * BETA / 4))
+    halos = (3 * 6 + 4 * 6, 3 * 6 + 4 * 6)  # a row of x and of dL/dy of each convolution
+    assert terms.halo_s == near(sum(2 * (2 * ALPHA + 16 * items * DELTA * BETA) for items in halos))
+    kept = 216 + 144 + 288 + 192 + 192 + 288  # what convolutions read, query, key, value, and what attention writes
+    passing = 288 + 192 + 192 + 288  # while attention runs
+    whole_keys = 16 * (192 + 192) * (1 - 1 / 4)
+    assert terms.memory_bytes == near(DELTA * (16 * (kept + passing) / 4 + 2 * 224 + whole_keys))
+
+
+def test_data_and_sequence_as_two_groups_of_two() -> None:
+    terms, graph = of_tokens("data+sequence", 4), tokens_graph()
+    assert terms.split == "2x2"
+    assert terms.compute_s == near(both_s(graph, 4) + updates_s(graph))
+    inside, between = (2 * (ALPHA + 224 * DELTA * BETA / 2) for _ in range(2))
+    assert terms.gradient_s == near(inside + between)
+    assert terms.layerwise_s == near(2 * (ALPHA + 8 * (192 + 192) * DELTA * BETA / 2))
+
+
+def test_sequence_needs_tokens_for_every_device_and_a_network_that_has_some() -> None:
+    with pytest.raises(InfeasibleError, match="tokens: attention0 has 12, too few for 16 devices"):
+        of_tokens("sequence", 16)
+    with pytest.raises(InfeasibleError, match="tokens: hand has no attention, so no tokens to share"):
+        projected("sequence", 4)
+
+
+def test_filter_takes_heads_for_the_filters_of_attention() -> None:
+    """Attention's heads are the convolutions' filters: they are at hand. Attention is last and hands on nothing."""
+    assert of_tokens("filter", 4).layerwise_s == 0
+    with pytest.raises(InfeasibleError, match="filters: conv0 has 4, too few for 8 devices"):
+        of_tokens("filter", 8)
+
+
+def test_filter_counts_heads_where_they_are_fewer_than_filters() -> None:
+    with pytest.raises(InfeasibleError, match=r"heads: encoder.layers.encoder_layer_0.* has 12, too few for 16"):
+        ParadlEngine(graph=load_graph("vit_b_16"), cluster=machine(16), training=LOCAL).terms("filter", 16, 16)
+
+
+def test_filters_of_a_vision_transformer_are_gathered_but_for_queries_keys_and_values() -> None:
+    """Per block, a sample hands on 197 tokens: of attention and its projection 768 each, of the MLP 3072 and 768."""
+    engine = ParadlEngine(graph=load_graph("vit_b_16"), cluster=machine(4), training=LOCAL)
+    handed_on = [196 * 768] + 12 * [197 * 768, 197 * 768, 197 * 3072, 197 * 768]
+    wanted = sum(3 * 3 * (ALPHA + 16 * items * DELTA * BETA / 4) for items in handed_on)
+    assert engine.terms("filter", 4, 16).layerwise_s == near(wanted)
 
 
 def test_pipeline() -> None:

@@ -1,6 +1,6 @@
-"""Pads and crops: output position o reads input position o * step + start, a window of one."""
+"""Pads, crops and rolls: output position o reads input position o * step + start, a window of one."""
 
-from slicewise.graph.dims import WHOLE, Dim
+from slicewise.graph.dims import SPACE, WHOLE, Dim
 from slicewise.graph.kind import Kind
 from slicewise.graph.operators import SAME, Call, Found, Meaning, rule, without
 from slicewise.graph.window import Window
@@ -21,6 +21,34 @@ def pad(call: Call) -> Found:
         return Meaning(kind=Kind.PAD, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters)
     windows = {Dim(letters[dim]): Window(kernel=1, padding=before[dim]) for dim in padded if letters[dim] != WHOLE}
     return Meaning(kind=Kind.PAD, operands=dict.fromkeys(call.operands, letters), dims=letters, windows=windows)
+
+
+@rule("roll")
+def roll(call: Call) -> Found:
+    """Positions moved on by a shift, round the end: output position o reads input position o - shift."""
+    letters, shape = call.first.letters, call.first.shape
+    if not call.arguments["dims"]:
+        return None  # all dims as one
+    shifts: dict[int, int] = {}
+    for dim, shift in zip(call.arguments["dims"], call.arguments["shifts"], strict=True):
+        shifts[dim % len(shape)] = shifts.get(dim % len(shape), 0) + shift
+    nearest = {dim: (shift + shape[dim] // 2) % shape[dim] - shape[dim] // 2 for dim, shift in shifts.items()}
+    moved = {dim: shift for dim, shift in sorted(nearest.items()) if shift}
+    if not moved:
+        return SAME
+    dims = without(letters, [dim for dim in moved if letters[dim] not in ("F", *SPACE)])
+    return Meaning(
+        kind=Kind.ROLL,
+        operands=dict.fromkeys(call.operands, dims),
+        dims=dims,
+        windows={
+            Dim(dims[dim]): Window(kernel=1, padding=shift, wraps=True)
+            for dim, shift in moved.items()
+            if dims[dim] != WHOLE
+        },
+        options={"op": "aten.roll.default", "arguments": {"shifts": list(moved.values()), "dims": list(moved)}},
+        letters=letters,
+    )
 
 
 @rule("slice", "narrow")

@@ -91,7 +91,7 @@ def drop_path(call: Call) -> Found:
     )
 
 
-@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "roll", "cumsum", "cumprod", "argsort")
+@rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "cumsum", "cumprod", "argsort")
 def along_a_dim(call: Call) -> Found:
     """Everything else about a position is independent."""
     mixed = call.arguments.get("dim", call.arguments.get("dims"))

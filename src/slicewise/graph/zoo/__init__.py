@@ -20,6 +20,7 @@ from slicewise.graph.zoo.unet3d import UNet3d
 from slicewise.graph.zoo.unetr import UNETR3d
 from slicewise.graph.zoo.vgg import VGG, VGG16
 from slicewise.graph.zoo.vit import VIT_B, VIT_L, ViT
+from slicewise.graph.zoo.weather_swin import WeatherSwin
 
 __all__ = [
     "VGG",
@@ -37,6 +38,7 @@ __all__ = [
     "UNETR3d",
     "UNet3d",
     "ViT",
+    "WeatherSwin",
     "ZooEntry",
 ]
 
@@ -73,4 +75,5 @@ ZOO: dict[str, ZooEntry] = {
     "vgg16": ZooEntry(partial(VGG, VGG16), (3, 224, 224)),
     "vit_b_16": ZooEntry(partial(ViT, VIT_B), (3, 224, 224)),
     "vit_l_16": ZooEntry(partial(ViT, VIT_L), (3, 224, 224)),
+    "weather_swin": ZooEntry(WeatherSwin, (69, 721, 1440), lambda grid: WeatherSwin(image=(grid[0], grid[1]))),
 }

@@ -36,13 +36,22 @@ class WindowAttention(nn.Module):
     relative_position_index: torch.Tensor
     region: torch.Tensor
 
-    def __init__(self, width: int, heads: int, space: tuple[int, ...], window: int, shift: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        space: tuple[int, ...],
+        window: int,
+        shift: int,
+        around: tuple[int, ...] = (),
+    ) -> None:
+        """`around`: dims of space that have no edge."""
         super().__init__()
         self.heads, self.space, self.window, self.shift = heads, list(space), window, shift
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.relative_position_bias_table = nn.Parameter(torch.empty((2 * window - 1) ** len(space), heads))
         self.register_buffer("relative_position_index", _relative(window, len(space)))
-        self.register_buffer("region", _regions(space, window, shift), persistent=False)
+        self.register_buffer("region", _regions(space, window, shift, around), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -65,10 +74,18 @@ class WindowAttention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int, space: tuple[int, ...], window: int, shift: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        space: tuple[int, ...],
+        window: int,
+        shift: int,
+        around: tuple[int, ...] = (),
+    ) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attn = WindowAttention(width, heads, space, window, shift)
+        self.attn = WindowAttention(width, heads, space, window, shift, around)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Identity(), nn.Linear(4 * width, width))
 
     def forward(self, x_nsf: torch.Tensor) -> torch.Tensor:
@@ -97,10 +114,13 @@ class Merging(nn.Module):
         return result
 
 
-def stage(width: int, heads: int, blocks: int, space: tuple[int, ...], window: int) -> nn.Sequential:
-    """Every second block shifts, unless one window is all there is."""
+def stage(
+    width: int, heads: int, blocks: int, space: tuple[int, ...], window: int, around: tuple[int, ...] = ()
+) -> nn.Sequential:
+    """Every second block shifts, unless one window is all there is. `around`: dims of space that have no edge."""
     shift = window // 2 if min(space) > window else 0
-    return nn.Sequential(*(Block(width, heads, space, window, shift * (number % 2)) for number in range(blocks)))
+    shifts = (shift * (number % 2) for number in range(blocks))
+    return nn.Sequential(*(Block(width, heads, space, window, own, around) for own in shifts))
 
 
 class Swin(nn.Module):
@@ -118,7 +138,7 @@ class Swin(nn.Module):
         width, blocks, heads = sizes
         side = image // patch
         self.features = nn.Sequential()
-        first = [nn.Conv2d(3, width, kernel_size=patch, stride=patch), _ChannelsLast(), nn.LayerNorm(width)]
+        first = [nn.Conv2d(3, width, kernel_size=patch, stride=patch), ChannelsLast(), nn.LayerNorm(width)]
         self.features.append(nn.Sequential(*first))
         for number, (count, own) in enumerate(zip(blocks, heads, strict=True)):
             if number:
@@ -132,7 +152,7 @@ class Swin(nn.Module):
         return result
 
 
-class _ChannelsLast(nn.Module):
+class ChannelsLast(nn.Module):
     def forward(self, x_nfs: torch.Tensor) -> torch.Tensor:
         return x_nfs.movedim(1, -1)
 
@@ -152,13 +172,17 @@ def _relative(window: int, dims: int) -> torch.Tensor:
     return index.flatten()
 
 
-def _regions(space: tuple[int, ...], window: int, shift: int) -> torch.Tensor:
+def _regions(space: tuple[int, ...], window: int, shift: int, around: tuple[int, ...] = ()) -> torch.Tensor:
     """`[window, position]`: positions of a window that were neighbours before the shift have the same number."""
     if not shift:
         return torch.zeros(0, 0, dtype=torch.long)
     number = torch.zeros((1, *space, 1), dtype=torch.long)
     for dim, size in enumerate(space):
         place = torch.arange(size)
-        along = (place >= size - window).long() + (place >= size - shift).long()
+        along = (
+            torch.zeros_like(place)
+            if dim in around
+            else (place >= size - window).long() + (place >= size - shift).long()
+        )
         number = number * 3 + along.view([-1 if at == dim + 1 else 1 for at in range(len(space) + 2)])
     return in_windows(number, window)[0, ..., 0]

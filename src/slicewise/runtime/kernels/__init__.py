@@ -5,7 +5,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.attention import attention
 from slicewise.runtime.kernels.calls import Context, Kernel, Pass, plain
-from slicewise.runtime.kernels.framing import crop, pad, upsample
+from slicewise.runtime.kernels.framing import crop, pad, roll, upsample
 from slicewise.runtime.kernels.losses import loss
 from slicewise.runtime.kernels.norms import norm
 from slicewise.runtime.kernels.pointwise import elementwise
@@ -28,6 +28,7 @@ _KERNELS = {
     Kind.LOSS: loss,
     Kind.UPSAMPLE: upsample,
     Kind.CONCAT: plain,
+    Kind.ROLL: roll,
     Kind.PAD: pad,
     Kind.CROP: crop,
     Kind.FLATTEN: view,

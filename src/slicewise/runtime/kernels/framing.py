@@ -1,4 +1,4 @@
-"""Pads, crops and upsampling: what a rank's part of the output reads, joined, and cut to size."""
+"""Pads, crops, rolls and upsampling: what a rank's part of the output reads, joined, and cut to size."""
 
 from collections.abc import Sequence
 
@@ -40,6 +40,21 @@ def crop(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     steps = [slice(None)] * len(layer.shape)
     steps[layer.dims.index(dim)] = slice(None, None, window.stride)
     return lambda inputs: on_joined(inputs[0], join, lambda x: x[tuple(steps)])
+
+
+def roll(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """The join moves along the dims that are sliced, the operator along the others."""
+    sliced = [dim for dim in layer.windows if dim in slicing]
+    join = compile_join(layer, slicing, context.groups, sliced, fill=0.0) if sliced else None
+    arguments = layer.options["arguments"]
+    moved = dict(zip(arguments["dims"], arguments["shifts"], strict=True))
+    rest = {dim: shift for dim, shift in moved.items() if layer.dims[dim] not in sliced}
+
+    def kernel(inputs: Sequence[Tensor]) -> Tensor:
+        joined = on_joined(inputs[0], join, lambda x: x)
+        return joined.roll(list(rest.values()), list(rest)) if rest else joined
+
+    return kernel
 
 
 def _picked(layer: Layer) -> Kernel:
