@@ -17,7 +17,7 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
-from slicewise.search.elimination import planned
+from slicewise.search.elimination import Elimination, carried_out, planned
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
@@ -29,7 +29,7 @@ _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
-_AFFORDABLE = 2e8  # entries that elimination looks at in about a second
+_ENTRIES_PER_NODE = 1e5  # that elimination looks at while a pass visits a node, however few choices that has
 _LIMIT = 3e10
 _PATIENCE_S = 10.0  # with tables of promising slicings, where elimination would take long
 
@@ -102,7 +102,7 @@ def solve_tables(problem: Problem, plans: Sequence[Sequence[int]]) -> Solution:
 def _finish(
     problem: Problem, kept: list[Ints], best: Solution, settings: Settings, effort: Effort, deadline: float
 ) -> Solution:
-    """Passes until elimination is cheap, then elimination; branch and bound where it never is.
+    """Passes until they meet the plan in hand or elimination is as cheap; branch and bound where it never is.
 
     Where equal layers keep the same choices, what is done to one block of a network serves all of its kind. So two
     problems are looked at: every layer's own choices, and those that any of its equals has left.
@@ -110,6 +110,7 @@ def _finish(
     whole, everything = problem, kept
     left_of = [np.arange(size) for size in problem.sizes]
     bounds = Bounds(problem=problem)
+    now = (sum(problem.sizes), float("inf"))  # choices left, and how far plan and bound are apart
     for number in range(_FINE_PASSES):
         plan = bounds.forward()
         cost = bounds.problem.cost(plan)
@@ -120,28 +121,49 @@ def _finish(
         left = bounds.within(best.cost)
         left_of = [rows[more] for rows, more in zip(left_of, left, strict=True)]
         kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
-        before = sum(bounds.problem.sizes)
+        before, now = now, (sum(map(len, left)), best.cost - bounds.lower)
         bounds = bounds.restricted(left)
-        shared = _shared(whole, left_of)
-        chosen = min((bounds.problem, left_of), (whole.restricted(shared), shared), key=lambda it: planned(it[0]).work)
-        effort.work = planned(chosen[0]).work
+        met = bounds.lower >= best.cost * (1 - max(ROUNDING, settings.gap))  # nothing is left to look at
+        elimination, rows = (None, left_of) if met else _cheaper(whole, bounds.problem, left_of)
+        effort.work = elimination.work if elimination else 0.0
         settings.progress(
             f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at"
         )
-        if effort.work <= _AFFORDABLE or time.perf_counter() > deadline:
+        stuck = number > 0 and now[0] > 0.97 * before[0] and now[1] > 0.9 * before[1]
+        if met or effort.work <= _as_long_as_a_pass(bounds.problem) or time.perf_counter() > deadline:
             break
-        if effort.work <= _LIMIT and sum(bounds.problem.sizes) > 0.97 * before:
+        if effort.work <= _LIMIT and stuck:
             break
     effort.surviving = bounds.problem.sizes
     if effort.work <= _LIMIT and time.perf_counter() <= deadline:
-        found = search_named(settings.search)(chosen[0])
-        kept = [keep[rows] for keep, rows in zip(everything, chosen[1], strict=True)]
+        kept = [keep[held] for keep, held in zip(everything, rows, strict=True)]
+        if settings.search != "elimination":
+            found = search_named(settings.search)(whole.restricted(rows))
+        elif elimination:
+            found = carried_out(elimination, list(map(len, rows)))
+        else:
+            found = Solution(choice=(), cost=best.cost, lower=bounds.lower, method="elimination")
     else:
         found = branch_and_bound(bounds, best.cost, deadline, settings.progress, settings.gap)
     if not found.choice or found.cost >= best.cost:  # equal up to rounding, or the deadline came first
         return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
     return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
+
+
+def _as_long_as_a_pass(problem: Problem) -> float:
+    """Entries that elimination looks at while two more passes would be made."""
+    return 4.0 * sum(matrix.size for matrix in problem.matrices.values()) + _ENTRIES_PER_NODE * len(problem.vectors)
+
+
+def _cheaper(whole: Problem, own: Problem, left: list[Ints]) -> tuple[Elimination, list[Ints]]:
+    """The elimination that looks at fewer entries, and the choices that it has per node."""
+    alone = planned(own)
+    shared = _shared(whole, left)
+    if alone.work <= _as_long_as_a_pass(own) or list(map(len, shared)) == list(map(len, left)):
+        return alone, left
+    together = planned(whole.restricted(shared))
+    return (alone, left) if alone.work <= together.work else (together, shared)
 
 
 def _shared(problem: Problem, left: Sequence[Ints]) -> list[Ints]:
