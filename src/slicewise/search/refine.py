@@ -49,6 +49,8 @@ class Refinement:
             keys.setdefault((alike, id(rows)), len(keys)) for alike, rows in zip(model.alike, choices, strict=True)
         ]
         self.first = {kind: node for node, kind in reversed(list(enumerate(self.kind)))}
+        outer = {id(rows): Choices(rows.labels[:, :axes], self.coarse.cluster.mesh) for rows in choices}
+        self.outer = [outer[id(rows)] for rows in choices]  # every choice on the machine with merged axes
         self.elements = {kind: self._grouped(kind, kept) for kind in self.first}
         self.bounds = Bounds(problem=self._problem())
         self.alive = [np.arange(len(self.elements[kind])) for kind in self.kind]
@@ -184,9 +186,8 @@ class Refinement:
 
     def _outline(self, kind: int) -> Choices:
         """Every element on the machine with merged axes."""
-        elements, labels = self.elements[kind], self.choices[self.first[kind]].labels
+        elements = self.elements[kind]
         member = np.zeros(elements.groups, dtype=np.int64)
         grouped = np.flatnonzero(elements.group_of >= 0)
         member[elements.group_of[grouped]] = grouped
-        shown: NDArray[np.int8] = labels[np.concatenate([elements.singles, member])][:, : self.axes]
-        return Choices(shown, self.coarse.cluster.mesh)
+        return self.outer[self.first[kind]].rows(np.concatenate([elements.singles, member]))

@@ -46,9 +46,10 @@ class ManyPlans:
         self.model = model
         graph = model.graph
         layers: dict[int, Layers] = {}
-        self._layers = [
-            layers.setdefault(alike, Layers(model, layer)) for layer, alike in zip(graph, model.alike, strict=True)
-        ]
+        for layer, alike in zip(graph, model.alike, strict=True):
+            if alike not in layers:
+                layers[alike] = Layers(model, layer)
+        self._layers = [layers[alike] for alike in model.alike]
         moves: dict[object, Moves] = {}
         self._into: list[list[tuple[int, Moves]]] = [[] for _ in graph]
         for producer, consumer, slot in graph.edges:
@@ -63,7 +64,8 @@ class ManyPlans:
         columns = []
         for layer, known in zip(self.model.graph, self._layers, strict=True):
             slicings = [plan[layer.name] for plan in plans]
-            columns.append(known.numbers(slicings if len(set(slicings)) > 1 else slicings[:1]))
+            several = slicings if len(set(slicings)) > 1 else slicings[:1]
+            columns.append(known.numbers(Choices.of(several, self.model.cluster.mesh)))
         return self.steps_s(columns, len(plans))
 
     def steps_s(self, columns: Sequence[Column], plans: int) -> list[float]:
@@ -74,7 +76,7 @@ class ManyPlans:
         found: dict[tuple[int, int], Ints] = {}
         for known, rows in zip(self._layers, choices, strict=True):
             if (id(known), id(rows)) not in found:
-                found[id(known), id(rows)] = known.numbers([rows[row] for row in range(len(rows))])
+                found[id(known), id(rows)] = known.numbers(rows)
         return [found[id(known), id(rows)] for known, rows in zip(self._layers, choices, strict=True)]
 
     def play(self, columns: Sequence[Column]) -> Played:
