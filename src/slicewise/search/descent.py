@@ -8,13 +8,13 @@ many at once, and the best are taken together as long as that helps.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from slicewise.graph.kind import Trait
-from slicewise.partition.choices import Floats
+from slicewise.partition.choices import Floats, Ints
 from slicewise.search.parts import connected
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.simulate.many import ManyPlans
@@ -25,6 +25,8 @@ _SHARE = 0.25  # of gradient exchange, which may be hidden: what moves are ranke
 _TOGETHER = 8  # of them taken together
 _ROUNDS = 24
 _ENDS = (1, 2, 3, 5, 8, 13)  # layers of a stretch that join the next
+_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 4, 25, 100))
+_WORTH = 0.005  # of the step: what another size of buckets must gain
 
 Move = Mapping[int, int]  # layer -> its new slicing
 
@@ -77,10 +79,27 @@ class Descent:
         return now, now_s
 
     def simulated_s(self, plans: Sequence[Rows]) -> list[float]:
-        columns = []
-        for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True):
-            columns.append(numbers[list(rows if len(set(rows)) > 1 else rows[:1])])
-        return self.many.steps_s(columns, len(plans))
+        return self.many.steps_s(self._columns(plans), len(plans))
+
+    def fastest_bucket(self, plan: Rows) -> int:
+        """Bytes of gradients to sum together: not the model's only where the step is shorter by a share."""
+        columns, given = self._columns([plan]), self.listed.model.training
+        played = self.many.play(columns)
+        took_s = float(played.seconds[0])
+        if played.exposed_sync_s[0] <= _WORTH * took_s:  # nothing to gain
+            return given.bucket_bytes
+        steps_s = {given.bucket_bytes: took_s * (1 - _WORTH)}
+        for size in _BUCKETS:
+            if size not in steps_s:
+                trained = replace(given, bucket_bytes=size)
+                steps_s[size] = float(self.many.play(columns, trained.bucket_items).seconds[0])
+        return min(steps_s, key=lambda size: steps_s[size])
+
+    def _columns(self, plans: Sequence[Rows]) -> list[Ints]:
+        return [
+            numbers[list(rows if len(set(rows)) > 1 else rows[:1])]
+            for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True)
+        ]
 
     def stretches(self, plan: Rows) -> list[list[int]]:
         """Layers in order that are sliced alike."""

@@ -66,7 +66,7 @@ def eliminate(problem: Problem) -> Solution:
 
 
 def planned(problem: Problem) -> Elimination:
-    """The steps, without looking at any entry. Nodes without a choice have none: they go to their neighbours' vectors."""
+    """The steps, without looking at any entry. Nodes without a choice have none: others pay for them."""
     sizes, tables = problem.sizes, dict[int, Floats]()
     numbers: dict[object, int] = {}
 
@@ -170,9 +170,7 @@ def _best(step: _Step, costs_of: Mapping[int, Floats], choice: Sequence[int], si
     """The node's best choice beside those of its neighbours."""
     total = np.zeros(sizes[step.node])
     for table in step.tables:
-        total += costs_of[table.kind][
-            tuple(slice(None) if node == step.node else choice[node] for node in table.nodes)
-        ]
+        total += costs_of[table.kind][tuple(slice(None) if node == step.node else choice[node] for node in table.nodes)]
     return int(total.argmin())
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
-from slicewise.search.coarse import merged
+from slicewise.search.coarse import coarse_model
 from slicewise.search.problem import Problem
 from slicewise.units import ROUNDING
 
@@ -42,15 +41,16 @@ class Refinement:
         self, model: CostModel, axes: int, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]
     ) -> None:
         self.model, self.axes, self.choices, self.vectors = model, axes, choices, vectors
-        self.coarse = AnalyticModel(model.graph, merged(model.cluster, axes), model.training)
+        self.coarse = coarse_model(model, axes)
         # layers that are alike and pinned alike share their elements
         keys: dict[tuple[int, int], int] = {}
         self.kind = [
             keys.setdefault((alike, id(rows)), len(keys)) for alike, rows in zip(model.alike, choices, strict=True)
         ]
         self.first = {kind: node for node, kind in reversed(list(enumerate(self.kind)))}
-        outer = {id(rows): Choices(rows.labels[:, :axes], self.coarse.cluster.mesh) for rows in choices}
-        self.outer = [outer[id(rows)] for rows in choices]  # every choice on the machine with merged axes
+        wholes = {id(whole): whole for whole, _ in map(_taken, choices)}
+        mesh = self.coarse.cluster.mesh
+        self.outer = {key: Choices(whole.labels[:, :axes], mesh) for key, whole in wholes.items()}
         self.elements = {kind: self._grouped(kind, kept) for kind in self.first}
         self.bounds = Bounds(problem=self._problem())
         self.alive = [np.arange(len(self.elements[kind])) for kind in self.kind]
@@ -190,4 +190,10 @@ class Refinement:
         member = np.zeros(elements.groups, dtype=np.int64)
         grouped = np.flatnonzero(elements.group_of >= 0)
         member[elements.group_of[grouped]] = grouped
-        return self.outer[self.first[kind]].rows(np.concatenate([elements.singles, member]))
+        whole, rows = _taken(self.choices[self.first[kind]])
+        return self.outer[id(whole)].rows(rows[np.concatenate([elements.singles, member])])
+
+
+def _taken(choices: Choices) -> tuple[Choices, Ints]:
+    """The list that choices were taken from, and which of its rows they are."""
+    return choices.among or (choices, np.arange(len(choices)))

@@ -5,6 +5,7 @@ that no model knows. So stretches of layers take over the slicing of their neigh
 stays within the tolerance, and a baseline is returned where nothing beats it by more.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,13 +17,15 @@ from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
 
-def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float) -> list[int]:
+def simplified(
+    descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float, deadline_s: float = float("inf")
+) -> list[int]:
     """`plan`, one of the `others` or what becomes of it, with the fewest changes; its step takes at most `limit_s`."""
     now, turns = list(plan), _Turns(descent)
     for other, took_s in zip(others, descent.simulated_s(others), strict=True):
         if took_s <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
             now = list(other)
-    while tried := list(_merged(descent, now, turns)):
+    while time.perf_counter() <= deadline_s and (tried := list(_merged(descent, now, turns))):
         fitting = [
             (turns.count(merged), took_s, merged)
             for merged, took_s in zip(tried, descent.simulated_s(tried), strict=True)

@@ -41,6 +41,7 @@ class Effort:
     """What the search took, and what was left."""
 
     surviving: list[int] = field(default_factory=list)
+    bounds: list[Floats] = field(default_factory=list)  # per layer and choice: no plan that uses it costs less
     work: float = 0.0
     tables_s: float = 0.0
     search_s: float = 0.0
@@ -67,18 +68,23 @@ def solve(
     plans: Sequence[Sequence[int]],
     settings: Settings,
     effort: Effort,
+    *,
+    within: float = 0.0,
 ) -> Solution:
-    """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand."""
+    """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand.
+
+    `effort.bounds` tell apart the choices that plans up to `within` may use, be that more than the best costs.
+    """
     clock = _Clock(effort)
     best = best_known(model, choices, vectors, [*plans, [0] * len(choices)])  # any plan will do where none is known
-    bounds, lower = _layer_bounds(vectors), 0.0
+    effort.bounds, lower = _layer_bounds(vectors), 0.0
     clock.charge("tables_s")
-    kept = _within(bounds, best.cost)
+    kept = _within(effort.bounds, max(best.cost, within))
     if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
         lower = sum(float(vector.min()) for vector in vectors)
         if time.perf_counter() <= settings.deadline_s:
-            best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
-            kept = _within(bounds, best.cost)
+            best, effort.bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock, within)
+            kept = _within(effort.bounds, best.cost)
         if time.perf_counter() > settings.deadline_s or lower >= best.cost * (1 - settings.gap):
             effort.surviving = [len(keep) for keep in kept]
             return replace(best, lower=min(lower, best.cost), method="refinement")
@@ -118,12 +124,14 @@ def _finish(
             choice = tuple(int(keep[a]) for keep, a in zip(kept, plan, strict=True))
             best = Solution(choice=choice, cost=cost, lower=best.lower, method=best.method)
         bounds.backward()
+        for known, keep, of_kept in zip(effort.bounds, kept, bounds.of_choice, strict=False):
+            known[keep] = np.maximum(known[keep], of_kept)
         left = bounds.within(best.cost)
         left_of = [rows[more] for rows, more in zip(left_of, left, strict=True)]
         kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
         before, now = now, (sum(map(len, left)), best.cost - bounds.lower)
         bounds = bounds.restricted(left)
-        met = bounds.lower >= best.cost * (1 - max(ROUNDING, settings.gap))  # nothing is left to look at
+        met = bounds.lower >= best.cost * (1 - ROUNDING)  # nothing is left to look at
         elimination, rows = (None, left_of) if met else _cheaper(whole, bounds.problem, left_of)
         effort.work = elimination.work if elimination else 0.0
         settings.progress(
@@ -193,12 +201,13 @@ def _refined(
     best: Solution,
     settings: Settings,
     clock: "_Clock",
+    within: float,
 ) -> tuple[Solution, list[Floats], float]:
     """A good plan, bounds that rule out most choices without pricing them one by one, and one for all plans."""
     axes = max(1, len(model.cluster.mesh.axes) - _MERGED_AXES)
     state = Refinement(model, axes, choices, vectors, kept)
     clock.charge("tables_s")
-    state.tighten(best.cost)
+    state.tighten(max(best.cost, within))
     best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
     most = _FIRST_LOOK
     while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
@@ -207,9 +216,9 @@ def _refined(
         settings.progress(
             f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look into"
         )
-        state.split(best.cost, most)
+        state.split(max(best.cost, within), most)
         clock.charge("tables_s")
-        state.tighten(best.cost)
+        state.tighten(max(best.cost, within))
         clock.charge("search_s")
         best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
         most += most // 2

@@ -79,7 +79,8 @@ class ManyPlans:
                 found[id(known), id(rows)] = known.numbers(rows)
         return [found[id(known), id(rows)] for known, rows in zip(self._layers, choices, strict=True)]
 
-    def play(self, columns: Sequence[Column]) -> Played:
+    def play(self, columns: Sequence[Column], bucket_items: int | None = None) -> Played:
+        """With buckets of the model's size, or of another."""
         plans = max(map(len, columns))
         known = [layers.known for layers in self._layers]
         moved = [self._moved(number, columns) for number in range(len(columns))]
@@ -88,7 +89,7 @@ class ManyPlans:
             share = 0.5 if self._returning[number] else 1.0
             forward_s += share * (moves.seconds + timed.halo_s[rows]) + timed.forth_s[rows]
             update_s += timed.update_s[rows]
-        queue = Queue(self._buckets(columns, plans), len(columns))
+        queue = Queue(self._buckets(columns, plans, bucket_items or self.model.training.bucket_items), len(columns))
         backward_s = self._backward(queue, known, moved, columns, plans)
         exposed_s = queue.rest_s() + (1 - self.model.cluster.overlap) * queue.hidden_s
         return Played(seconds=forward_s + backward_s + exposed_s + update_s, exposed_sync_s=exposed_s)
@@ -140,7 +141,7 @@ class ManyPlans:
         axes = self.model.cluster.mesh.axes
         return np.array([NO_TIER, *(axes[(mask & -mask).bit_length() - 1].tier for mask in range(1, 1 << len(axes)))])
 
-    def _buckets(self, columns: Sequence[Column], plans: int) -> Buckets:
+    def _buckets(self, columns: Sequence[Column], plans: int, most_items: int) -> Buckets:
         """As partition/buckets.py fills them: in the order of backward, one open bucket per set of axes."""
         weights = self._gradients
         filled: dict[int, Ints] = {}  # by axes, per plan: items in the open bucket, and its number
@@ -161,7 +162,7 @@ class ManyPlans:
                 here = filled.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 current = number.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 before = here[rows]
-                fresh = (before == 0) | (before + size > self.model.training.bucket_items)
+                fresh = (before == 0) | (before + size > most_items)
                 new = rows[fresh]
                 current[new] = count[new]
                 count[new] += 1
