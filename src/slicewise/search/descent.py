@@ -70,7 +70,7 @@ class Descent:
             tried = [{**dict(enumerate(now)), **move} for move in moves]
             seconds = self.simulated_s([list(plan.values()) for plan in tried])
             order = [int(n) for n in np.argsort(seconds, kind="stable") if seconds[n] < now_s * (1 - ROUNDING)]
-            joined = list(self._joined(now, [moves[n] for n in order]))
+            joined = list(self.joined(now, [moves[n] for n in order]))
             better = list(zip(self.simulated_s(joined), joined, strict=True)) if joined else []
             fitting = [pair for pair in sorted(better) if pair[0] < now_s * (1 - ROUNDING) and self.fits(pair[1])]
             if not fitting:
@@ -125,7 +125,7 @@ class Descent:
     def fits(self, plan: Rows) -> bool:
         return self.listed.pool.memory(plan)[1] <= self.limit
 
-    def _joined(self, now: list[int], moves: Sequence[Move]) -> Iterator[list[int]]:
+    def joined(self, now: list[int], moves: Sequence[Move]) -> Iterator[list[int]]:
         """The first move, the first two, and so on, of those that touch different layers."""
         plan, touched = list(now), set[int]()
         for move in moves[: 4 * _TOGETHER]:
