@@ -7,13 +7,13 @@ Descent            from the fastest of all known plans, moves while that helps  
 simplified         fewer changes of slicing, where that costs next to nothing            search/simplifying.py
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slicewise.partition.layout import Slicing
 from slicewise.search.candidates import Candidates
 from slicewise.search.certificate import OPTIMUM
+from slicewise.search.deadline import TimeIsUp, check
 from slicewise.search.descent import Descent
 from slicewise.search.reweighting import Bound, reweighted, simulated_bound
 from slicewise.search.shortlist import Rows, shortlist
@@ -55,8 +55,10 @@ def best_step(
     The `bound` of another size of buckets serves as well.
     """
     graph, many = pool.model.graph, ManyPlans(pool.model)
-    found = {name: rows for name, plan in baselines.items() if (rows := pool.rows(plan)) is not None}
-    known: dict[str, Rows] = {name: rows for name, rows in found.items() if pool.memory(rows)[1] <= memory_limit_bytes}
+    found = {name: pool.rows(plan) for name, plan in baselines.items()}
+    known: dict[str, Rows] = {
+        name: given for name, given in found.items() if given and pool.memory(given)[1] <= memory_limit_bytes
+    }
     first = pool.rows(optimum)
     assert first is not None, "the optimum is of the pool"
     known = {OPTIMUM: first, **known}
@@ -64,9 +66,14 @@ def best_step(
     known_s = many.simulated_s([pool.slicings(rows) for rows in known.values()])
     if bound is None:
         bound = simulated_bound(pool, list(known.values()), min(known_s), settings, patience_s)
-    hurried = time.perf_counter() > settings.deadline_s
-    listed = shortlist(pool, [*known.values(), bound.plan], bound.of_choice, most=1 if hurried else None)
-    descent = Descent(listed, many, memory_limit_bytes)
+    rows = [*known.values(), bound.plan]
+    try:
+        check(settings.deadline_s)
+        listed = shortlist(pool, rows, bound.of_choice, deadline_s=settings.deadline_s)
+        descent = Descent(listed, many, memory_limit_bytes)
+    except TimeIsUp:  # nothing but the plans in hand
+        listed = shortlist(pool, rows, bound.of_choice, most=1)
+        descent = Descent(listed, many, memory_limit_bytes)
     plans = dict(zip(known, listed.plans, strict=False))
     seconds = dict(zip(known, known_s, strict=True))
     if min(known_s) > bound.lower_s * (1 + _SETTLED * simplify):

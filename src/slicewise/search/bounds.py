@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slicewise.partition.choices import Floats, Ints
+from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.units import ROUNDING
 
@@ -27,6 +28,7 @@ class Bounds:
     problem: Problem
     lower: float = 0.0
     of_choice: list[Floats] = field(default_factory=list)  # per node, a bound for each choice
+    deadline_s: float = float("inf")  # passes stop there; what messages say stays true
     _to_later: dict[tuple[int, int], Floats] = field(default_factory=dict)
     _to_earlier: dict[tuple[int, int], Floats] = field(default_factory=dict)
     _later: list[list[int]] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Bounds:
     def _pass_on(self) -> None:
         problem, lower = self.problem, 0.0
         for s in range(len(problem.vectors)):
+            check(self.deadline_s)
             theta = self._theta(s)
             least = float(theta.min())
             lower += least
@@ -80,6 +83,7 @@ class Bounds:
     def backward(self) -> None:
         problem, lower = self.problem, 0.0
         for t in reversed(range(len(problem.vectors))):
+            check(self.deadline_s)
             theta = self._theta(t)
             least = float(theta.min())
             lower += least
@@ -124,6 +128,7 @@ class Bounds:
         return Bounds(
             problem=problem,
             lower=self.lower,
+            deadline_s=self.deadline_s,
             of_choice=[bounds[row] for bounds, row in zip(self.of_choice, rows, strict=True)],
             _to_later={(i, j): message[rows[j]] for (i, j), message in self._to_later.items()},
             _to_earlier={(i, j): message[rows[i]] for (i, j), message in self._to_earlier.items()},

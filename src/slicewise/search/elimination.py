@@ -19,6 +19,7 @@ from math import prod
 import numpy as np
 
 from slicewise.partition.choices import Floats
+from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.search.solution import Solution
 
@@ -115,12 +116,12 @@ def _decided(problem: Problem) -> tuple[list[Floats], float]:
     return vectors, decided
 
 
-def carried_out(plan: Elimination, sizes: Sequence[int]) -> Solution:
+def carried_out(plan: Elimination, sizes: Sequence[int], deadline_s: float = float("inf")) -> Solution:
     costs = dict(plan.tables)
     constant = plan.decided
     for step in plan.steps:
         if step.kind not in costs:
-            costs[step.kind] = _minimise_out(step, costs, sizes)
+            costs[step.kind] = _minimise_out(step, costs, sizes, deadline_s)
         if not step.neighbours:
             constant += float(costs[step.kind])
     choice = [0] * len(sizes)
@@ -174,7 +175,9 @@ def _best(step: _Step, costs_of: Mapping[int, Floats], choice: Sequence[int], si
     return int(total.argmin())
 
 
-def _minimise_out(step: _Step, costs_of: Mapping[int, Floats], sizes: Sequence[int]) -> Floats:
+def _minimise_out(
+    step: _Step, costs_of: Mapping[int, Floats], sizes: Sequence[int], deadline_s: float = float("inf")
+) -> Floats:
     """min over the node of the sum of its tables, in blocks that stay in the processor's cache."""
     node, neighbours = step.node, step.neighbours
     order = (node, *neighbours)
@@ -189,6 +192,7 @@ def _minimise_out(step: _Step, costs_of: Mapping[int, Floats], sizes: Sequence[i
     costs = np.full(shape, np.inf)
     room = np.empty((depth, height, *shape[1:]))
     for start in range(0, shape[0], height):
+        check(deadline_s)
         least = costs[start : start + height]
         cut = [table if table.shape[1] == 1 else table[:, start : start + height] for table in tables]
         for first in range(0, sizes[node], depth):

@@ -8,6 +8,7 @@ import numpy as np
 
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
+from slicewise.search.deadline import check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,9 @@ class Problem:
         return [len(vector) for vector in self.vectors]
 
 
-def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int, int], Floats]:
+def edge_tables(
+    model: CostModel, choices: Sequence[Choices], deadline_s: float = float("inf")
+) -> dict[tuple[int, int], Floats]:
     """Every pair of choices along every edge.
 
     Equal edges are priced once, for all choices that any of the equal layers still has, and each takes its own rows.
@@ -58,6 +61,7 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
     for producer, consumer, slot in graph.edges:
         key = (alike[producer], alike[consumer], slot)
         if key not in known:
+            check(deadline_s)
             known[key] = model.edge_seconds(
                 graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
             )

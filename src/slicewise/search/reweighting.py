@@ -28,7 +28,7 @@ def reweighted(listed: Shortlist, settings: Settings) -> dict[str, Rows]:
         if time.perf_counter() > settings.deadline_s:
             break
         settings.progress(f"solving again with gradient exchange weighted {weight:g}")
-        solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()])
+        solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()], settings.deadline_s)
         found[f"the optimum with gradient exchange weighted {weight:g}"] = solved.choice
     return found
 
@@ -56,6 +56,8 @@ def simulated_bound(
     )
     settings.progress("bounding the simulated step: the same tables without gradient exchange")
     vectors = [timed.total_s - timed.sync_s for timed in pool.seconds]
+    if now_s > settings.deadline_s:
+        return Bound(lower_s=sum(float(vector.min()) for vector in vectors), of_choice=vectors, plan=plans[0])
     effort = Effort()
     solved = solve(pool.model, pool.choices, vectors, plans, hurried, effort, within=fastest_s)
     return Bound(lower_s=solved.lower, of_choice=effort.bounds, plan=solved.choice)

@@ -29,6 +29,7 @@ class Shortlist:
     plans: tuple[Rows, ...]  # the known ones
     sync_s: tuple[Floats, ...]  # gradient exchange, with each layer's share of a bucket's latency
     other_s: tuple[Floats, ...]  # everything else that a layer costs by itself
+    deadline_s: float  # for its tables
 
     @property
     def model(self) -> CostModel:
@@ -38,7 +39,7 @@ class Shortlist:
     def transfers(self) -> Problem:
         """Layout changes alone; layers that share weights are sliced alike."""
         never_s = 2 * sum(float(seconds.max()) for seconds in self.pool.vectors)
-        matrices = edge_tables(self.model, self.pool.choices)
+        matrices = edge_tables(self.model, self.pool.choices, self.deadline_s)
         for pair, matrix in tie_tables(self.model, self.pool.choices, never_s).items():
             matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
         return Problem(vectors=tuple(np.zeros_like(seconds) for seconds in self.other_s), matrices=matrices)
@@ -51,7 +52,13 @@ class Shortlist:
         )
 
 
-def shortlist(pool: Candidates, plans: Sequence[Rows], bounds: Sequence[Floats], most: int | None = None) -> Shortlist:
+def shortlist(
+    pool: Candidates,
+    plans: Sequence[Rows],
+    bounds: Sequence[Floats],
+    most: int | None = None,
+    deadline_s: float = float("inf"),
+) -> Shortlist:
     """The `plans` are on it. Layers that share a list of choices go on sharing one.
 
     `bounds`: per layer and choice, what no plan without gradient exchange that uses it goes below.
@@ -85,6 +92,7 @@ def shortlist(pool: Candidates, plans: Sequence[Rows], bounds: Sequence[Floats],
         plans=tuple([int(np.searchsorted(keep, row)) for keep, row in zip(kept, plan, strict=True)] for plan in plans),
         sync_s=tuple(seconds[keep] for seconds, keep in zip(sync_s, kept, strict=True)),
         other_s=tuple(seconds[keep] for seconds, keep in zip(other_s, kept, strict=True)),
+        deadline_s=deadline_s,
     )
 
 
