@@ -72,7 +72,7 @@ def best_step(
         listed = shortlist(pool, rows, bound.of_choice, deadline_s=settings.deadline_s)
         descent = Descent(listed, many, memory_limit_bytes)
     except TimeIsUp:  # nothing but the plans in hand
-        listed = shortlist(pool, rows, bound.of_choice, most=1)
+        listed = shortlist(pool, rows, bound.of_choice, most=0)
         descent = Descent(listed, many, memory_limit_bytes)
     plans = dict(zip(known, listed.plans, strict=False))
     seconds = dict(zip(known, known_s, strict=True))

@@ -63,35 +63,35 @@ def shortlist(
 
     `bounds`: per layer and choice, what no plan without gradient exchange that uses it goes below.
     """
-    most = most or _most(pool.model)
-    sync_s = _amortised(pool)
-    other_s = [timed.total_s - timed.sync_s for timed in pool.seconds]
     members: dict[int, list[int]] = {}
     for node, rows in enumerate(pool.choices):
         members.setdefault(id(rows), []).append(node)
+    most = _most(pool.model) if most is None else most
+    sync_s = _amortised(pool) if most else []
     kept: list[Ints] = [np.empty(0, dtype=np.int64)] * len(pool.choices)
     for nodes in members.values():
-        whole = len(pool.choices[nodes[0]])
-        planned = sorted({plan[node] for plan in plans for node in nodes})
-        if whole <= most:
-            chosen = np.arange(whole)
-        else:
+        planned = np.unique([plan[node] for plan in plans for node in nodes])
+        if len(pool.choices[nodes[0]]) <= most:
+            chosen = np.arange(len(pool.choices[nodes[0]]))
+        elif most:
             scores = {
                 score.tobytes(): score
                 for node in nodes
-                for alone_s in (other_s[node], bounds[node])
+                for alone_s in (pool.seconds[node].total_s - pool.seconds[node].sync_s, bounds[node])
                 for score in (alone_s, alone_s + sync_s[node])
             }
             ranks = np.argsort(np.argsort([*scores.values()], axis=1, kind="stable"), axis=1).min(axis=0)
-            chosen = np.union1d(np.argsort(ranks, kind="stable")[:most], planned).astype(np.int64)
+            chosen = np.union1d(np.argsort(ranks, kind="stable")[:most], planned)
+        else:
+            chosen = planned
         for node in nodes:
             kept[node] = chosen
     held = pool.rows_kept(kept)
     return Shortlist(
         pool=held,
         plans=tuple([int(np.searchsorted(keep, row)) for keep, row in zip(kept, plan, strict=True)] for plan in plans),
-        sync_s=tuple(seconds[keep] for seconds, keep in zip(sync_s, kept, strict=True)),
-        other_s=tuple(seconds[keep] for seconds, keep in zip(other_s, kept, strict=True)),
+        sync_s=tuple(_amortised(held)),
+        other_s=tuple(timed.total_s - timed.sync_s for timed in held.seconds),
         deadline_s=deadline_s,
     )
 
