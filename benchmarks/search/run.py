@@ -19,6 +19,22 @@ from slicewise.partition.legal import SPACES
 from slicewise.planning import plan
 
 PAPER_S = {"lenet5": 0.01, "alexnet": 0.02, "vgg16": 0.1, "inception_v3": 0.4}
+TODAY = ("vit_l_16", "swin_t", "unetr")
+CASES: list[dict[str, Any]] = [
+    {"model": "inception_v3", "devices": 32, "bar_s": 2.4},
+    {"model": "resnet101", "devices": 32, "bar_s": 1.5},
+    *({"model": model, "devices": 32, "bar_s": 3.0} for model in TODAY),
+    {"model": "inception_v3", "devices": 64},
+    {"model": "resnet101", "devices": 64},
+    {"model": "inception_v3", "devices": 1024, "bar_s": 9.0},
+    {"model": "resnet50", "devices": 1024, "bar_s": 8.0},
+    {"model": "resnet152", "devices": 1024, "bar_s": 16.0},
+    *({"model": model, "devices": 1024, "bar_s": 30.0} for model in TODAY),
+    {"model": "densenet121", "devices": 1024, "bar_s": 45.0},
+    {"model": "densenet121", "devices": 1024, "gap": 0.01},
+    {"model": "resnet50", "devices": 4096, "bar_s": 30.0},
+    {"model": "resnet152", "cluster": "abci-v100", "devices": 256, "batch": 8192, "gap": 0.01, "bar_s": 20.0},
+]
 USER_FILE = """
 import torch
 from torch import nn
@@ -42,11 +58,12 @@ def case(request: dict[str, Any]) -> dict[str, Any]:
     made = plan(
         graph,
         cluster,
-        batch=32 * cluster.devices,
+        batch=request.get("batch", 32 * cluster.devices),
         cost=request.get("cost", "analytic"),
         space=SPACES[request.get("space", "full")],
         memory_limit=float("inf"),
         gap=request.get("gap", 0.0),
+        time_limit=request.get("time_limit"),
     )
     total_s = time.perf_counter() - started
     return {
@@ -105,26 +122,55 @@ def paper() -> None:
     )
 
 
-def full(cases: list[tuple[str, int, float]]) -> None:
+def full(cases: list[dict[str, Any]]) -> None:
     rows = []
-    for model, devices, gap in cases:
-        row = measured(model=model, cluster="dgx-a100", devices=devices, gap=gap)
+    for asked in cases:
+        bar_s = asked.pop("bar_s", None)
+        row = measured(**{"cluster": "dgx-a100", **asked})
         rows.append(
             [
-                f"{model}, `--gap {gap:.0%}`" if gap else model,
-                str(devices),
+                named(asked),
+                str(asked["devices"]),
                 f"{row['configurations']:,}",
                 f"{row['surviving']:,}",
                 f"{row['tables_s']:.1f} s",
                 f"{row['search_s']:.1f} s",
+                f"{row['tables_s'] + row['search_s']:.1f} s",
+                f"{bar_s:g} s" if bar_s else "",
                 f"{row['total_s']:.1f} s",
                 f"{row['peak_mb'] / 1024:.1f} GB",
                 result(row),
+                f"{row['simulated_gap']:.1%}",
             ]
         )
+    columns = "network, devices, slicings, left, tables, search, both, to reach, whole plan(), peak memory, result"
+    show("The full space", [*columns.split(", "), "simulated gap"], rows)
+
+
+def named(asked: dict[str, Any]) -> str:
+    """A row's network, with what is asked of it besides."""
+    options = [f"`--cluster {asked['cluster']}`"] if "cluster" in asked else []
+    options += [f"`--batch {asked['batch']}`"] if "batch" in asked else []
+    options += [f"`--gap {asked['gap']:.0%}`"] if asked.get("gap") else []
+    return ", ".join([asked["model"], *options])
+
+
+def limits(counts: list[int]) -> None:
+    """A time limit T is kept if tables and search take at most 1.2 T + 0.5 s."""
+    rows = []
+    for model in ("resnet50", "inception_v3"):
+        for devices in counts:
+            for limit_s in (1, 5):
+                row = measured(model=model, cluster="dgx-a100", devices=devices, time_limit=limit_s)
+                took = row["tables_s"] + row["search_s"]
+                told = f"{row['gap']:.1%}", f"{row['simulated_gap']:.1%}"
+                kept = f"{1.2 * limit_s + 0.5:.1f} s"
+                rows.append(
+                    [model, str(devices), f"{limit_s} s", f"{took:.2f} s", kept, f"{row['total_s']:.2f} s", *told]
+                )
     show(
-        "The full space",
-        ["network", "devices", "slicings", "left", "tables", "search", "whole plan()", "peak memory", "result"],
+        "Time limits",
+        ["network", "devices", "limit", "tables + search", "to reach", "whole plan()", "gap", "simulated gap"],
         rows,
     )
 
@@ -179,11 +225,9 @@ def main(arguments: list[str]) -> None:
         return
     quick = "--quick" in arguments
     paper()
-    cases = [(model, devices, 0.0) for devices in (32, 64) for model in ("inception_v3", "resnet101")]
-    if not quick:
-        cases += [(model, 1024, 0.0) for model in ("inception_v3", "resnet50", "resnet152", "densenet121")]
-        cases.append(("densenet121", 1024, 0.01))
-    full(cases)
+    cases = [asked for asked in CASES if asked["devices"] <= 64 or not quick]
+    full([dict(asked) for asked in cases])
+    limits([256] if quick else [256, 1024])
     growth([2, 4, 8, 16, 32, 64] + ([] if quick else [128, 256, 512, 1024]), [0, 34] if quick else [0, 34, 100, 317])
     cold()
 

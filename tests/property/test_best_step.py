@@ -60,7 +60,7 @@ def test_it_is_as_fast_as_said_and_no_plan_is_below_the_bound(
     assert best.simulated_s == pytest.approx(simulate_step(model, best.slicings).seconds, rel=1e-9)
     others: list[Slicings] = [*baseline_slicings(model)[0].values(), data.draw(slicings(graph, cluster.mesh))]
     for other in (best.slicings, *others):
-        assert simulate_step(model, other).seconds >= best.lower_s * (1 - 1e-9)
+        assert simulate_step(model, other).seconds >= best.bound.lower_s * (1 - 1e-9)
     for other in others[:-1]:
         assert best.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
 
@@ -101,7 +101,7 @@ def test_a_short_list_still_holds_the_known_plans_and_good_ones() -> None:
     model = AnalyticModel(residual_net(8), machine(2, 2))
     pool, known = _pool(model)
     plans = [rows for chosen in known.values() if (rows := pool.rows(chosen)) is not None]
-    short, full = shortlist(pool, plans, most=6), shortlist(pool, plans)
+    short, full = shortlist(pool, plans, pool.vectors, most=6), shortlist(pool, plans, pool.vectors)
     assert max(map(len, short.pool.choices)) < max(map(len, full.pool.choices))
     for listed in (short, full):
         assert [listed.pool.slicings(rows) for rows in listed.plans] == list(known.values())
@@ -116,7 +116,8 @@ def test_a_short_list_still_holds_the_known_plans_and_good_ones() -> None:
 def test_moves_keep_to_the_memory_limit() -> None:
     model = AnalyticModel(small_cnn(batch=8), machine(2, 2))
     pool, known = _pool(model)
-    listed = shortlist(pool, [rows for chosen in known.values() if (rows := pool.rows(chosen)) is not None])
+    plans = [rows for chosen in known.values() if (rows := pool.rows(chosen)) is not None]
+    listed = shortlist(pool, plans, pool.vectors)
     first = min(listed.plans, key=lambda plan: listed.pool.memory(plan)[1])
     limit = listed.pool.memory(first)[1]
     free, kept = (Descent(listed, ManyPlans(model), most).descend(first) for most in (float("inf"), limit))

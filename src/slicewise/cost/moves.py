@@ -27,9 +27,13 @@ class _Table:
     keys: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # sorted
     places: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of each key
     seconds: Floats = field(default_factory=lambda: np.full((_FIRST_LAYOUTS, _FIRST_LAYOUTS), np.nan))
+    # per list of layouts that was met the place of each, negative where nobody asked; and the list, so that it lives
+    met: dict[int, tuple[Layouts, Ints]] = field(default_factory=dict)
 
-    def missing(self, keys: Ints) -> Ints:
-        if not len(self.keys):
+    def missing(self, layouts: Layouts) -> Ints:
+        """Keys that have no place."""
+        keys = layouts.keys[self._places(layouts) < 0]
+        if not len(keys) or not len(self.keys):
             return np.unique(keys)
         near = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.unique(keys[self.keys[near] != keys])
@@ -46,8 +50,23 @@ class _Table:
         wider[:before, :before] = self.seconds
         self.seconds = wider
 
-    def at(self, keys: Ints) -> Ints:
-        return self.places[np.searchsorted(self.keys, keys)]
+    def at(self, layouts: Layouts) -> Ints:
+        """The places of layouts that all have one."""
+        places = self._places(layouts)
+        if (places < 0).any():
+            whole, kept = layouts.among or (layouts, slice(None))
+            places = self.places[np.searchsorted(self.keys, layouts.keys)]
+            self.met[id(whole)][1][kept] = places
+        return places
+
+    def between(self, rows: Ints, columns: Ints) -> Floats:
+        return self.seconds.take(rows[:, None] * len(self.seconds) + columns)
+
+    def _places(self, layouts: Layouts) -> Ints:
+        whole, kept = layouts.among or (layouts, slice(None))
+        if id(whole) not in self.met:
+            self.met[id(whole)] = whole, np.full(len(whole), -1)
+        return self.met[id(whole)][1][kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +80,14 @@ class Moves:
     def seconds(self, shape: Shape, source: Layouts, target: Layouts) -> Floats:
         """[source, target] -> seconds."""
         table = self._tables.setdefault(shape, _Table())
-        if not self._room(table, np.union1d(table.missing(source.keys), table.missing(target.keys))):
+        new_layouts = np.concatenate([table.missing(source), table.missing(target)])
+        if len(new_layouts) and not self._room(table, np.unique(new_layouts)):
             return self._priced(shape, source, target)
-        rows, columns = table.at(source.keys), table.at(target.keys)
-        block = np.ix_(rows, columns)
-        seconds: Floats = table.seconds[block]
-        unknown = np.isnan(seconds)
-        if not unknown.any():
+        rows, columns = table.at(source), table.at(target)
+        seconds = table.between(rows, columns)
+        if not np.isnan(seconds.sum()):
             return seconds
+        unknown = np.isnan(seconds)
         per_row = unknown.sum(axis=1)
         new = per_row > len(columns) // 2  # most of the row, so all of it; of the others, columns
         if new.any():
@@ -76,13 +95,10 @@ class Moves:
         rest = np.flatnonzero((per_row > 0) & ~new)
         if len(rest):
             self._fill(table, shape, source, target, rest, np.flatnonzero(unknown[rest].any(axis=0)))
-        filled: Floats = table.seconds[block]
-        return filled
+        return table.between(rows, columns)
 
     def _room(self, table: _Table, new: Ints) -> bool:
         """Whether the table takes these layouts in as well."""
-        if not len(new):
-            return True
         needed, size = len(table.keys) + len(new), len(table.seconds)
         while size < needed:
             size *= 2
@@ -98,7 +114,7 @@ class Moves:
         one, other = source.rows(rows), target.rows(columns)
         (one, _), (other, _) = one.distinct, other.distinct
         priced = transition_seconds(shape, one, other, self.network, self.item_bytes)
-        table.seconds[np.ix_(table.at(one.keys), table.at(other.keys))] = priced
+        table.seconds[table.at(one)[:, None], table.at(other)] = priced
 
     def _priced(self, shape: Shape, source: Layouts, target: Layouts) -> Floats:
         """Slicings may share a layout: each is priced once and spread."""

@@ -22,7 +22,6 @@ from slicewise.cost.network import Network
 from slicewise.partition.choices import Floats, Ints, Layouts, group_sizes, outer_masks
 
 _PAIRS_AT_ONCE = 1 << 16
-_FEW_AXES = 7
 Bools = NDArray[np.bool_]
 
 
@@ -106,11 +105,8 @@ class _Pairs:
         return tables
 
     def _of_dim(self, table: "_Table", dim: int, one: Ints, other: Ints) -> NDArray[Any]:
-        """Small meshes have few sets of axes: a table of all of them is made once per extent."""
-        extent, mesh = self.shape[dim], self.network.cluster.mesh
-        if len(mesh.axes) > _FEW_AXES:
-            return table(extent, mesh, one, other)
-        return _all_masks(table, extent, mesh)[one, other]
+        """Lists of slicings have few sets of axes, most the same: each pair of sets is looked at once per extent."""
+        return _masks_by_masks(table, self.shape[dim], self.network.cluster.mesh, one.tobytes(), other.tobytes())
 
     @cached_property
     def _terms(self) -> "_Terms | None":
@@ -196,7 +192,7 @@ class _Halves:
             joined: NDArray[Any] | None = None
             for dim, before, before_index in half.columns:
                 after, after_index = target.columns[dim]
-                table = of_dim(dim, before[:, None], after[None, :])[:, after_index][before_index]
+                table = of_dim(dim, before, after)[:, after_index][before_index]
                 joined = table if joined is None else join(joined, table, out=joined)
             assert joined is not None
             tables.append(joined)
@@ -219,10 +215,10 @@ class _Halves:
 _Table = Callable[[int, Mesh, Ints, Ints], NDArray[Any]]
 
 
-@lru_cache(maxsize=512)
-def _all_masks(table: _Table, extent: int, mesh: Mesh) -> NDArray[Any]:
-    masks = np.arange(1 << len(mesh.axes), dtype=np.int64)
-    return table(extent, mesh, masks[:, None], masks[None, :])
+@lru_cache(maxsize=1024)
+def _masks_by_masks(table: _Table, extent: int, mesh: Mesh, one: bytes, other: bytes) -> NDArray[Any]:
+    before, after = (np.frombuffer(masks, dtype=np.int64) for masks in (one, other))
+    return table(extent, mesh, before[:, None], after[None, :])
 
 
 def _code(extent: int, mesh: Mesh, one: Ints, other: Ints) -> NDArray[np.int32]:

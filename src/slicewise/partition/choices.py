@@ -47,7 +47,7 @@ class Choices:
 
     labels: NDArray[np.int8]
     mesh: Mesh
-    among: "tuple[Choices, Ints] | None" = None  # where these rows were taken from, and which of them
+    among: "tuple[Choices, Ints] | None" = None  # the list that these rows were taken from, and which of them
 
     @classmethod
     def of(cls, slicings: Iterable[Slicing], mesh: Mesh) -> "Choices":
@@ -62,7 +62,8 @@ class Choices:
 
     def rows(self, kept: Ints) -> "Choices":
         """These rows; what is known about all rows is known about them."""
-        return Choices(self.labels[kept], self.mesh, (self, kept))
+        whole, mine = self.among or (self, None)
+        return Choices(self.labels[kept], self.mesh, (whole, kept if mine is None else mine[kept]))
 
     def including(self, slicings: Iterable[Slicing]) -> "Choices":
         """With `slicings` appended where they are missing."""
@@ -80,6 +81,9 @@ class Choices:
     @cached_property
     def _axes_by_label(self) -> Ints:
         """[label, row] -> the axes that carry the label."""
+        if self.among is not None:
+            whole, kept = self.among
+            return whole._axes_by_label[:, kept]
         bits = 1 << np.arange(self.labels.shape[1], dtype=np.int64)
         return np.stack([(self.labels == code) @ bits for code in range(len(CANONICAL))])
 
@@ -115,16 +119,21 @@ class Layouts:
 
     by_dim: Ints  # [row, tensor dim]
     partial: Ints
+    among: "tuple[Layouts, Ints] | None" = None  # the list that these rows were taken from, and which of them
 
     def __len__(self) -> int:
         return len(self.partial)
 
     def rows(self, kept: Ints) -> "Layouts":
-        return Layouts(self.by_dim[kept], self.partial[kept])
+        whole, mine = self.among or (self, None)
+        return Layouts(self.by_dim[kept], self.partial[kept], (whole, kept if mine is None else mine[kept]))
 
     @cached_property
     def keys(self) -> Ints:
         """One number per row, equal where layouts are: per axis, which dim it shards."""
+        if self.among is not None:
+            whole, kept = self.among
+            return whole.keys[kept]
         return self._keys(range(self.by_dim.shape[1])) + _PARTIAL_DIGIT * _SPREAD[self.partial]
 
     @cached_property
@@ -142,22 +151,31 @@ class Layouts:
 
     @cached_property
     def columns(self) -> list[tuple[Ints, Ints]]:
-        """Per tensor dim, the masks that occur, and which of them every row has."""
+        """Per tensor dim, the masks that occur in the whole list, and which of them every row has."""
+        if self.among is not None:
+            whole, kept = self.among
+            return [(masks, index[kept]) for masks, index in whole.columns]
         return [np.unique(column, return_inverse=True) for column in self.by_dim.T]
 
     @cached_property
     def halves(self) -> list["Half"]:
         """Samples and channels, then space."""
+        if self.among is not None:
+            whole, kept = self.among
+            return [half.rows(whole.columns, kept) for half in whole.halves]
         halves = []
         for dims in (range(min(2, self.by_dim.shape[1])), range(2, self.by_dim.shape[1])):
             if dims:
                 _, first, index = np.unique(self._keys(dims), return_index=True, return_inverse=True)
-                columns = [(dim, *np.unique(self.by_dim[first, dim], return_inverse=True)) for dim in dims]
+                columns = [(dim, self.columns[dim][0], self.columns[dim][1][first]) for dim in dims]
                 halves.append(Half(columns, index))
         return halves
 
     def cut_to(self, axes: int) -> "Layouts":
         """The same with only these axes: what devices that differ along the others hold together."""
+        if axes not in self._cuts and self.among is not None:
+            whole, kept = self.among
+            self._cuts[axes] = whole.cut_to(axes).rows(kept)
         if axes not in self._cuts:
             self._cuts[axes] = Layouts(self.by_dim & axes, self.partial & axes)
         return self._cuts[axes]
@@ -179,6 +197,12 @@ class Half:
 
     columns: list[tuple[int, Ints, Ints]]  # dim, its masks, and which of them each entry of the list has
     index: Ints  # each row's entry
+
+    def rows(self, columns: list[tuple[Ints, Ints]], kept: Ints) -> "Half":
+        """Of these rows; where there are fewer of them than entries, every row is its own entry."""
+        if len(kept) >= len(self.columns[0][2]):
+            return Half(self.columns, self.index[kept])
+        return Half([(dim, masks, columns[dim][1][kept]) for dim, masks, _ in self.columns], np.arange(len(kept)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,12 +37,9 @@ from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
 from slicewise.search.solver import Progress, Settings
 from slicewise.simulate.predicting import predicted_step
-from slicewise.simulate.step import simulate_step
 from slicewise.units import ROUNDING
 
 OBJECTIVES = ("time", "memory")
-_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 4, 25, 100))
-_WORTH = 0.005  # of the step
 
 
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
@@ -113,15 +110,15 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
             patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
         )
         best = stepped(pool)
-        if request.bucket is None and (filled := _fastest_bucket(model, best.slicings)) != training.bucket_bytes:
-            model = replace(model, training=replace(training, bucket_bytes=filled))
-            best = stepped(replace(pool, model=model))
+        if request.bucket is None and best.bucket_bytes != training.bucket_bytes:
+            model = replace(model, training=replace(training, bucket_bytes=best.bucket_bytes))
+            best = stepped(replace(pool, model=model), bound=best.bound)
         slicings = dict(best.slicings)
         certificate = replace(
             certificate,
             search_s=certificate.search_s + time.perf_counter() - began_s,
-            simulated_lower_s=best.lower_s,
-            simulated_gap=max(0.0, 1 - best.lower_s / best.simulated_s),
+            simulated_lower_s=best.bound.lower_s,
+            simulated_gap=max(0.0, 1 - best.bound.lower_s / best.simulated_s),
         )
         proof = replace(certificate, returned=best.origin).to_dict() | {
             "rescored": {
@@ -148,19 +145,6 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
     if model.recosted:
         _price_again(model, slicings, made.predicted.additive_s)
     return made
-
-
-def _fastest_bucket(model: CostModel, slicings: Mapping[str, Slicing]) -> int:
-    """Bytes of gradients to sum together: another size than the model's only where the step is shorter by a share."""
-    given, played = model.training.bucket_bytes, simulate_step(model, slicings)
-    if played.exposed_sync_s <= _WORTH * played.seconds:  # nothing to gain
-        return given
-    steps_s = {given: played.seconds * (1 - _WORTH)}
-    for size in _BUCKETS:
-        if size != given:
-            trained = replace(model.training, bucket_bytes=size)
-            steps_s[size] = simulate_step(model, slicings, trained.bucket_items).seconds
-    return min(steps_s, key=lambda size: steps_s[size])
 
 
 def _check(request: Request) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slicewise.partition.choices import Floats, Ints
+from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.units import ROUNDING
 
@@ -27,14 +28,19 @@ class Bounds:
     problem: Problem
     lower: float = 0.0
     of_choice: list[Floats] = field(default_factory=list)  # per node, a bound for each choice
+    deadline_s: float = float("inf")  # passes stop there; what messages say stays true
     _to_later: dict[tuple[int, int], Floats] = field(default_factory=dict)
     _to_earlier: dict[tuple[int, int], Floats] = field(default_factory=dict)
+    _later: list[list[int]] = field(default_factory=list)
+    _earlier: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.of_choice:  # going on from other passes
+            return
         vectors = self.problem.vectors
         self.of_choice = [np.full(len(vector), -np.inf) for vector in vectors]
-        self._later: list[list[int]] = [[] for _ in vectors]
-        self._earlier: list[list[int]] = [[] for _ in vectors]
+        self._later = [[] for _ in vectors]
+        self._earlier = [[] for _ in vectors]
         for i, j in self.problem.matrices:
             self._later[i].append(j)
             self._earlier[j].append(i)
@@ -43,19 +49,29 @@ class Bounds:
 
     def forward(self) -> list[int]:
         """One pass in order; returns a plan that follows the messages."""
-        problem, lower, plan = self.problem, 0.0, list[int]()
+        self._pass_on()
+        problem, plan = self.problem, list[int]()
         for s, vector in enumerate(problem.vectors):
-            theta = self._theta(s)
-            least = float(theta.min())
-            lower += least
-            theta -= least
-            self._note(s, theta)
+            if len(vector) == 1:
+                plan.append(0)
+                continue
             guess = vector.copy()
             for u in self._earlier[s]:
                 guess += problem.matrices[u, s][plan[u]]
             for t in self._later[s]:
                 guess += self._to_earlier[s, t]
             plan.append(int(guess.argmin()))
+        return plan
+
+    def _pass_on(self) -> None:
+        problem, lower = self.problem, 0.0
+        for s in range(len(problem.vectors)):
+            check(self.deadline_s)
+            theta = self._theta(s)
+            least = float(theta.min())
+            lower += least
+            theta -= least
+            self._note(s, theta)
             share = theta / max(len(self._later[s]), len(self._earlier[s]), 1)
             for t in self._later[s]:
                 message = (problem.matrices[s, t] + (share - self._to_earlier[s, t])[:, None]).min(axis=0)
@@ -63,11 +79,11 @@ class Bounds:
                 lower += least
                 self._to_later[s, t] = message - least
         self.lower = max(self.lower, lower)
-        return plan
 
     def backward(self) -> None:
         problem, lower = self.problem, 0.0
         for t in reversed(range(len(problem.vectors))):
+            check(self.deadline_s)
             theta = self._theta(t)
             least = float(theta.min())
             lower += least
@@ -93,7 +109,7 @@ class Bounds:
         """After up to `passes` rounds, dropping on the way what cannot beat `upper`; and which choices are left."""
         bounds, kept = self, [np.arange(size) for size in self.problem.sizes]
         for _ in range(passes):
-            bounds.forward()
+            bounds._pass_on()
             bounds.backward()
             left = bounds.within(upper)
             before, after = sum(map(len, kept)), sum(map(len, left))
@@ -109,11 +125,16 @@ class Bounds:
 
     def continued(self, problem: Problem, rows: list[Ints]) -> "Bounds":
         """Passes over a finer problem, whose choice k of node s comes from choice rows[s][k] here."""
-        finer = Bounds(problem=problem, lower=self.lower)
-        finer.of_choice = [bounds[row] for bounds, row in zip(self.of_choice, rows, strict=True)]
-        finer._to_later = {(i, j): message[rows[j]] for (i, j), message in self._to_later.items()}
-        finer._to_earlier = {(i, j): message[rows[i]] for (i, j), message in self._to_earlier.items()}
-        return finer
+        return Bounds(
+            problem=problem,
+            lower=self.lower,
+            deadline_s=self.deadline_s,
+            of_choice=[bounds[row] for bounds, row in zip(self.of_choice, rows, strict=True)],
+            _to_later={(i, j): message[rows[j]] for (i, j), message in self._to_later.items()},
+            _to_earlier={(i, j): message[rows[i]] for (i, j), message in self._to_earlier.items()},
+            _later=self._later,
+            _earlier=self._earlier,
+        )
 
     def _theta(self, s: int) -> Floats:
         theta = self.problem.vectors[s].copy()

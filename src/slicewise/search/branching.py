@@ -39,6 +39,7 @@ def branch_and_bound(
         for rows in _branches(bounds):
             child = bounds.restricted(rows)
             held = [keep[row] for keep, row in zip(kept, rows, strict=True)]
+            child.deadline_s = float("inf")  # a few passes more: what is left open must have its bound
             for _ in range(_PASSES):
                 plan = child.forward()
                 cost = child.problem.cost(plan)

@@ -11,8 +11,21 @@ less over an outer tier never costs more, and a gather never more than the all-t
 
 from dataclasses import replace
 from math import prod
+from weakref import WeakKeyDictionary
 
 from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
+from slicewise.cost.analytic import AnalyticModel
+from slicewise.cost.model import CostModel
+
+_MADE: WeakKeyDictionary[CostModel, dict[int, AnalyticModel]] = WeakKeyDictionary()
+
+
+def coarse_model(model: CostModel, axes: int) -> AnalyticModel:
+    """The network on the machine with all but its first `axes` merged; what it has priced serves the next search."""
+    made = _MADE.setdefault(model, {})
+    if axes not in made:
+        made[axes] = AnalyticModel(model.graph, merged(model.cluster, axes), model.training)
+    return made[axes]
 
 
 def merged(cluster: Cluster, axes: int) -> Cluster:

@@ -8,13 +8,13 @@ many at once, and the best are taken together as long as that helps.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from slicewise.graph.kind import Trait
-from slicewise.partition.choices import Floats
+from slicewise.partition.choices import Floats, Ints
 from slicewise.search.parts import connected
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.simulate.many import ManyPlans
@@ -25,6 +25,8 @@ _SHARE = 0.25  # of gradient exchange, which may be hidden: what moves are ranke
 _TOGETHER = 8  # of them taken together
 _ROUNDS = 24
 _ENDS = (1, 2, 3, 5, 8, 13)  # layers of a stretch that join the next
+_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 4, 25, 100))
+_WORTH = 0.005  # of the step: what another size of buckets must gain
 
 Move = Mapping[int, int]  # layer -> its new slicing
 
@@ -68,7 +70,7 @@ class Descent:
             tried = [{**dict(enumerate(now)), **move} for move in moves]
             seconds = self.simulated_s([list(plan.values()) for plan in tried])
             order = [int(n) for n in np.argsort(seconds, kind="stable") if seconds[n] < now_s * (1 - ROUNDING)]
-            joined = list(self._joined(now, [moves[n] for n in order]))
+            joined = list(self.joined(now, [moves[n] for n in order]))
             better = list(zip(self.simulated_s(joined), joined, strict=True)) if joined else []
             fitting = [pair for pair in sorted(better) if pair[0] < now_s * (1 - ROUNDING) and self.fits(pair[1])]
             if not fitting:
@@ -77,10 +79,27 @@ class Descent:
         return now, now_s
 
     def simulated_s(self, plans: Sequence[Rows]) -> list[float]:
-        columns = []
-        for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True):
-            columns.append(numbers[list(rows if len(set(rows)) > 1 else rows[:1])])
-        return self.many.steps_s(columns, len(plans))
+        return self.many.steps_s(self._columns(plans), len(plans))
+
+    def fastest_bucket(self, plan: Rows) -> int:
+        """Bytes of gradients to sum together: not the model's only where the step is shorter by a share."""
+        columns, given = self._columns([plan]), self.listed.model.training
+        played = self.many.play(columns)
+        took_s = float(played.seconds[0])
+        if played.exposed_sync_s[0] <= _WORTH * took_s:  # nothing to gain
+            return given.bucket_bytes
+        steps_s = {given.bucket_bytes: took_s * (1 - _WORTH)}
+        for size in _BUCKETS:
+            if size not in steps_s:
+                trained = replace(given, bucket_bytes=size)
+                steps_s[size] = float(self.many.play(columns, trained.bucket_items).seconds[0])
+        return min(steps_s, key=lambda size: steps_s[size])
+
+    def _columns(self, plans: Sequence[Rows]) -> list[Ints]:
+        return [
+            numbers[list(rows if len(set(rows)) > 1 else rows[:1])]
+            for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True)
+        ]
 
     def stretches(self, plan: Rows) -> list[list[int]]:
         """Layers in order that are sliced alike."""
@@ -106,7 +125,7 @@ class Descent:
     def fits(self, plan: Rows) -> bool:
         return self.listed.pool.memory(plan)[1] <= self.limit
 
-    def _joined(self, now: list[int], moves: Sequence[Move]) -> Iterator[list[int]]:
+    def joined(self, now: list[int], moves: Sequence[Move]) -> Iterator[list[int]]:
         """The first move, the first two, and so on, of those that touch different layers."""
         plan, touched = list(now), set[int]()
         for move in moves[: 4 * _TOGETHER]:

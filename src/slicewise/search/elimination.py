@@ -17,13 +17,13 @@ from heapq import heapify, heappop, heappush
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slicewise.partition.choices import Floats
+from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.search.solution import Solution
 
-_BLOCK_ITEMS = 4_000_000
+_BLOCK_ITEMS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Elimination:
 
     steps: tuple[_Step, ...]
     tables: Mapping[int, Floats]  # by kind, those of the problem
+    decided: float  # what nodes without a choice cost, and the edges between them
     work: float
 
 
@@ -66,7 +67,7 @@ def eliminate(problem: Problem) -> Solution:
 
 
 def planned(problem: Problem) -> Elimination:
-    """The steps, without looking at any entry."""
+    """The steps, without looking at any entry. Nodes without a choice have none: others pay for them."""
     sizes, tables = problem.sizes, dict[int, Floats]()
     numbers: dict[object, int] = {}
 
@@ -76,14 +77,18 @@ def planned(problem: Problem) -> Elimination:
             tables[number] = costs
         return number
 
-    touching = [[_Table((node,), numbered(vector.tobytes(), vector))] for node, vector in enumerate(problem.vectors)]
+    vectors, decided = _decided(problem)
+    touching = [[_Table((node,), numbered(vector.tobytes(), vector))] for node, vector in enumerate(vectors)]
     for pair, matrix in problem.matrices.items():
-        table = _Table(pair, numbered(id(matrix), matrix))
-        for node in pair:
-            touching[node].append(table)
+        if sizes[pair[0]] > 1 < sizes[pair[1]]:
+            table = _Table(pair, numbered(id(matrix), matrix))
+            for node in pair:
+                touching[node].append(table)
     steps: list[_Step] = []
     work: dict[int, float] = {}
     for node in order(sizes, problem.matrices).nodes:
+        if sizes[node] == 1:
+            continue
         mine = tuple(touching[node])
         neighbours = tuple(sorted({other for table in mine for other in table.nodes} - {node}))
         places = {other: place for place, other in enumerate((*neighbours, node))}
@@ -94,21 +99,34 @@ def planned(problem: Problem) -> Elimination:
         rest = _Table(neighbours, kind)
         for other in neighbours:
             touching[other] = [table for table in touching[other] if node not in table.nodes] + [rest]
-    return Elimination(tuple(steps), tables, sum(work.values()))
+    return Elimination(tuple(steps), tables, decided, sum(work.values()))
 
 
-def carried_out(plan: Elimination, sizes: Sequence[int]) -> Solution:
+def _decided(problem: Problem) -> tuple[list[Floats], float]:
+    """Every node's vector with what it pays beside nodes without a choice, and what those pay by themselves."""
+    vectors, sizes = list(problem.vectors), problem.sizes
+    decided = sum(float(vector[0]) for vector in vectors if len(vector) == 1)
+    for (i, j), matrix in problem.matrices.items():
+        if sizes[i] == 1 == sizes[j]:
+            decided += float(matrix[0, 0])
+        elif sizes[i] == 1:
+            vectors[j] = vectors[j] + matrix[0]
+        elif sizes[j] == 1:
+            vectors[i] = vectors[i] + matrix[:, 0]
+    return vectors, decided
+
+
+def carried_out(plan: Elimination, sizes: Sequence[int], deadline_s: float = float("inf")) -> Solution:
     costs = dict(plan.tables)
-    best: dict[int, NDArray[np.int64]] = {}
-    constant = 0.0
+    constant = plan.decided
     for step in plan.steps:
-        if step.kind not in best:
-            costs[step.kind], best[step.kind] = _minimise_out(step, costs, sizes)
+        if step.kind not in costs:
+            costs[step.kind] = _minimise_out(step, costs, sizes, deadline_s)
         if not step.neighbours:
             constant += float(costs[step.kind])
     choice = [0] * len(sizes)
     for step in reversed(plan.steps):
-        choice[step.node] = int(best[step.kind][tuple(choice[other] for other in _deciding(step, sizes))])
+        choice[step.node] = _best(step, costs, choice, sizes)
     return Solution(choice=tuple(choice), cost=constant, lower=constant, method="elimination")
 
 
@@ -116,12 +134,14 @@ def order(sizes: Sequence[int], pairs: Iterable[tuple[int, int]]) -> Order:
     """Greedy: always the node whose elimination looks at the fewest entries.
 
     Of several such, the one whose tables took the fewest steps so far. So a row of equal blocks is halved again and
-    again, 24 to 12 to 6, instead of being eaten up from one end, and most steps have been done before.
+    again, 24 to 12 to 6, instead of being eaten up from one end, and most steps have been done before. Nodes without a
+    choice join nobody: they go first.
     """
     near: list[set[int]] = [set() for _ in sizes]
     for i, j in pairs:
-        near[i].add(j)
-        near[j].add(i)
+        if sizes[i] > 1 < sizes[j]:
+            near[i].add(j)
+            near[j].add(i)
     age = [0] * len(sizes)
 
     def work(node: int) -> float:
@@ -147,34 +167,45 @@ def order(sizes: Sequence[int], pairs: Iterable[tuple[int, int]]) -> Order:
     return Order(tuple(done), total)
 
 
-def _deciding(step: _Step, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Neighbours that have a choice; only they are dims of arrays, for numpy has 64 dims at most."""
-    return tuple(other for other in step.neighbours if sizes[other] > 1)
+def _best(step: _Step, costs_of: Mapping[int, Floats], choice: Sequence[int], sizes: Sequence[int]) -> int:
+    """The node's best choice beside those of its neighbours."""
+    total = np.zeros(sizes[step.node])
+    for table in step.tables:
+        total += costs_of[table.kind][tuple(slice(None) if node == step.node else choice[node] for node in table.nodes)]
+    return int(total.argmin())
 
 
 def _minimise_out(
-    step: _Step, costs_of: Mapping[int, Floats], sizes: Sequence[int]
-) -> tuple[Floats, NDArray[np.int64]]:
-    """min over the node of the sum of its tables, in blocks along the first neighbour."""
-    node, neighbours = step.node, _deciding(step, sizes)
-    if not neighbours:
-        total = sum((costs_of[table.kind].reshape(-1) for table in step.tables), start=np.zeros(sizes[node]))
-        return np.asarray(total.min()), np.asarray(total.argmin())
+    step: _Step, costs_of: Mapping[int, Floats], sizes: Sequence[int], deadline_s: float = float("inf")
+) -> Floats:
+    """min over the node of the sum of its tables, in blocks that stay in the processor's cache."""
+    node, neighbours = step.node, step.neighbours
+    order = (node, *neighbours)
+    tables = _merged([_aligned(table, costs_of[table.kind], order) for table in step.tables])
     shape = tuple(sizes[other] for other in neighbours)
-    inner = sizes[node] * int(np.prod(shape[1:], dtype=np.int64))
-    height = max(1, _BLOCK_ITEMS // inner)
-    costs, best = np.empty(shape), np.empty(shape, dtype=np.int64)
-    order = (*neighbours, node)
+    if len(tables) == 1:
+        return np.asarray(np.broadcast_to(tables[0], (sizes[node], *shape)).min(axis=0))
+    tables = [np.ascontiguousarray(table) for table in tables]
+    inner = int(np.prod(shape[1:], dtype=np.int64))
+    height = min(shape[0], max(1, _BLOCK_ITEMS // inner))
+    depth = min(sizes[node], max(1, _BLOCK_ITEMS // (inner * height)))
+    costs = np.full(shape, np.inf)
+    room = np.empty((depth, height, *shape[1:]))
     for start in range(0, shape[0], height):
-        block = slice(start, min(start + height, shape[0]))
-        total = _summed([_aligned(table, costs_of[table.kind], order, block, sizes) for table in step.tables])
-        best[block] = total.argmin(axis=-1)
-        costs[block] = np.take_along_axis(total, best[block][..., None], axis=-1)[..., 0]
-    return costs, best
+        check(deadline_s)
+        least = costs[start : start + height]
+        cut = [table if table.shape[1] == 1 else table[:, start : start + height] for table in tables]
+        for first in range(0, sizes[node], depth):
+            one, other, *more = (table[first : first + depth] for table in cut)
+            total = np.add(one, other, out=room[: min(depth, sizes[node] - first), : len(least)])
+            for table in more:
+                total += table
+            np.minimum(least, total[0] if len(total) == 1 else total.min(axis=0), out=least)
+    return costs
 
 
-def _summed(tables: list[Floats]) -> Floats:
-    """Of arrays that stretch to one shape; what fits into a larger one is added there first, while it is small."""
+def _merged(tables: list[Floats]) -> list[Floats]:
+    """Arrays that stretch to one shape; what fits into a larger one is added there, while it is small."""
     left = sorted(tables, key=lambda table: table.size)
     merged: list[Floats] = []
     while left:
@@ -184,21 +215,17 @@ def _summed(tables: list[Floats]) -> Floats:
             merged.append(table)
         else:
             left[host] = left[host] + table
-    total: Floats = sum(merged[1:], start=merged[0])
-    return total
+    return merged
 
 
 def _fits(table: Floats, other: Floats) -> bool:
     return all(size in (1, full) for size, full in zip(table.shape, other.shape, strict=True))
 
 
-def _aligned(table: _Table, costs: Floats, order: tuple[int, ...], block: slice, sizes: Sequence[int]) -> Floats:
-    """The table's dims in `order`, missing ones of size 1, cut to `block` along the first."""
-    several = [node for node in table.nodes if sizes[node] > 1]
-    places = [order.index(node) for node in several]
-    costs = costs.reshape([sizes[node] for node in several]).transpose(np.argsort(places))
-    if 0 in places:
-        costs = costs[block]
+def _aligned(table: _Table, costs: Floats, order: tuple[int, ...]) -> Floats:
+    """The table's dims in `order`, missing ones of size 1."""
+    places = [order.index(node) for node in table.nodes]
+    costs = costs.transpose(np.argsort(places))
     shape = [1] * len(order)
     for place, size in zip(sorted(places), costs.shape, strict=True):
         shape[place] = size

@@ -8,6 +8,7 @@ import numpy as np
 
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
+from slicewise.search.deadline import check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,9 @@ class Problem:
         return [len(vector) for vector in self.vectors]
 
 
-def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int, int], Floats]:
+def edge_tables(
+    model: CostModel, choices: Sequence[Choices], deadline_s: float = float("inf")
+) -> dict[tuple[int, int], Floats]:
     """Every pair of choices along every edge.
 
     Equal edges are priced once, for all choices that any of the equal layers still has, and each takes its own rows.
@@ -58,6 +61,7 @@ def edge_tables(model: CostModel, choices: Sequence[Choices]) -> dict[tuple[int,
     for producer, consumer, slot in graph.edges:
         key = (alike[producer], alike[consumer], slot)
         if key not in known:
+            check(deadline_s)
             known[key] = model.edge_seconds(
                 graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
             )
@@ -94,12 +98,14 @@ def _unions(alike: Sequence[int], choices: Sequence[Choices]) -> tuple[dict[int,
     rows: list[Ints] = [np.empty(0, dtype=np.int64)] * len(choices)
     for key, nodes in members.items():
         mesh = choices[nodes[0]].mesh
-        if all(choices[node] is choices[nodes[0]] for node in nodes):
-            labels, index = choices[nodes[0]].labels, np.tile(np.arange(len(choices[nodes[0]])), len(nodes))
+        taken = [choices[node].among or (choices[node], np.arange(len(choices[node]))) for node in nodes]
+        if all(whole is taken[0][0] for whole, _ in taken):  # of one list: its rows tell them apart
+            kept, index = np.unique(np.concatenate([rows for _, rows in taken]), return_inverse=True)
+            union[key] = taken[0][0].rows(kept)
         else:
             stacked = np.concatenate([choices[node].labels for node in nodes])
             labels, index = np.unique(stacked, axis=0, return_inverse=True)
-        union[key] = Choices(labels, mesh)
+            union[key] = Choices(labels, mesh)
         ends = np.cumsum([len(choices[node]) for node in nodes])
         for node, part in zip(nodes, np.split(index, ends[:-1]), strict=True):
             rows[node] = part

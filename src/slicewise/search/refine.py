@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
-from slicewise.search.coarse import merged
+from slicewise.search.coarse import coarse_model
+from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.units import ROUNDING
 
@@ -39,18 +39,28 @@ class Refinement:
     """The state of the search between groups and slicings."""
 
     def __init__(
-        self, model: CostModel, axes: int, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints]
+        self,
+        model: CostModel,
+        axes: int,
+        choices: Sequence[Choices],
+        vectors: Sequence[Floats],
+        kept: Sequence[Ints],
+        deadline_s: float = float("inf"),
     ) -> None:
         self.model, self.axes, self.choices, self.vectors = model, axes, choices, vectors
-        self.coarse = AnalyticModel(model.graph, merged(model.cluster, axes), model.training)
+        self.deadline_s = deadline_s
+        self.coarse = coarse_model(model, axes)
         # layers that are alike and pinned alike share their elements
         keys: dict[tuple[int, int], int] = {}
         self.kind = [
             keys.setdefault((alike, id(rows)), len(keys)) for alike, rows in zip(model.alike, choices, strict=True)
         ]
         self.first = {kind: node for node, kind in reversed(list(enumerate(self.kind)))}
+        wholes = {id(whole): whole for whole, _ in map(_taken, choices)}
+        mesh = self.coarse.cluster.mesh
+        self.outer = {key: Choices(whole.labels[:, :axes], mesh) for key, whole in wholes.items()}
         self.elements = {kind: self._grouped(kind, kept) for kind in self.first}
-        self.bounds = Bounds(problem=self._problem())
+        self.bounds = Bounds(problem=self._problem(self.elements), deadline_s=deadline_s)
         self.alive = [np.arange(len(self.elements[kind])) for kind in self.kind]
 
     def tighten(self, upper: float) -> None:
@@ -77,7 +87,9 @@ class Refinement:
             grouped = np.flatnonzero(elements.group_of >= 0)
             group = elements.group_of[grouped]
             vector = self.vectors[node]
-            bounds[grouped] = of_element[len(elements.singles) + group] + vector[grouped] - self._least(kind)[group]
+            bounds[grouped] = (
+                of_element[len(elements.singles) + group] + vector[grouped] - self._least(kind, elements)[group]
+            )
             result.append(bounds)
         return result
 
@@ -85,6 +97,7 @@ class Refinement:
         """Split the most promising groups of every layer, up to `most` slicings each and at least one group."""
         bounds = self.choice_bounds()
         parents: dict[int, Ints] = {}
+        split: dict[int, Elements] = {}
         for kind in self.first:
             nodes = [node for node, other in enumerate(self.kind) if other == kind]
             least = np.min([bounds[node] for node in nodes], axis=0)  # what any of the alike layers may still use
@@ -102,8 +115,8 @@ class Refinement:
             parents[kind] = np.concatenate(
                 [np.flatnonzero(keep), len(before.singles) + before.group_of[new], len(before.singles) + old_groups]
             ).astype(np.int64)
-            self.elements[kind] = Elements(singles, group_of, len(old_groups))
-        self._inherit(parents)
+            split[kind] = Elements(singles, group_of, len(old_groups))
+        self._inherit(parents, split)
 
     @staticmethod
     def _opened(elements: Elements, bounds: Floats, open_choice: NDArray[np.bool_], most: int) -> NDArray[np.bool_]:
@@ -120,18 +133,18 @@ class Refinement:
         opened[rows] = chosen[elements.group_of[rows]]
         return opened
 
-    def _inherit(self, parents: dict[int, Ints]) -> None:
+    def _inherit(self, parents: dict[int, Ints], elements: dict[int, Elements]) -> None:
         """New bounds start from the messages of the elements that the new ones come from."""
         old, alive = self.bounds, self.alive
-        rows, self.alive = [], []
+        rows, left = [], []
         for node, kind in enumerate(self.kind):
             position = np.full(int(parents[kind].max(initial=-1)) + 1, -1)
             position[alive[node][alive[node] < len(position)]] = np.flatnonzero(alive[node] < len(position))
             found = position[parents[kind]]
-            self.alive.append(np.flatnonzero(found >= 0))
+            left.append(np.flatnonzero(found >= 0))
             rows.append(found[found >= 0])
-        problem = self._problem().restricted(self.alive)
-        self.bounds = old.continued(problem, rows)
+        problem = self._problem(elements).restricted(left)
+        self.bounds, self.elements, self.alive = old.continued(problem, rows), elements, left
 
     def _of_element(self, node: int) -> Floats:
         bounds = np.full(len(self.elements[self.kind[node]]), np.inf)
@@ -142,24 +155,25 @@ class Refinement:
         rows = self.choices[self.first[kind]]
         nodes = [node for node, other in enumerate(self.kind) if other == kind]
         held = np.unique(np.concatenate([kept[node] for node in nodes]))
-        _, group = np.unique(rows.labels[held, : self.axes], axis=0, return_inverse=True)
+        digits = rows.labels[held, : self.axes].astype(np.int64) << 4 * np.arange(self.axes)[::-1]
+        _, group = np.unique(digits.sum(axis=1), return_inverse=True)
         group_of = np.full(len(rows), -1)
         group_of[held] = group
         return Elements(np.empty(0, dtype=np.int64), group_of, int(group.max()) + 1)
 
-    def _least(self, kind: int) -> Floats:
+    def _least(self, kind: int, elements: Elements) -> Floats:
         """Per group, the cost of its cheapest member."""
-        elements, vector = self.elements[kind], self.vectors[self.first[kind]]
+        vector = self.vectors[self.first[kind]]
         least = np.full(elements.groups, np.inf)
         grouped = elements.group_of >= 0
         np.minimum.at(least, elements.group_of[grouped], vector[grouped])
         return least
 
-    def _problem(self) -> Problem:
+    def _problem(self, elements: dict[int, Elements]) -> Problem:
         graph = self.model.graph
-        outlines = {kind: self._outline(kind) for kind in self.first}
+        outlines = {kind: self._outline(kind, elements[kind]) for kind in self.first}
         vectors = {
-            kind: np.concatenate([self.vectors[node][self.elements[kind].singles], self._least(kind)])
+            kind: np.concatenate([self.vectors[node][elements[kind].singles], self._least(kind, elements[kind])])
             for kind, node in self.first.items()
         }
         known: dict[tuple[int, int, int], Floats] = {}
@@ -167,26 +181,37 @@ class Refinement:
         for i, j, slot in graph.edges:
             key = (self.kind[i], self.kind[j], slot)
             if key not in known:
-                known[key] = self._edge(key, graph.layers[j].name, outlines)
+                check(self.deadline_s)
+                known[key] = self._edge(key, graph.layers[j].name, outlines, elements)
             matrices[i, j] = matrices[i, j] + known[key] if (i, j) in matrices else known[key]
         return Problem(vectors=tuple(vectors[kind] for kind in self.kind), matrices=matrices)
 
-    def _edge(self, key: tuple[int, int, int], consumer: str, outlines: dict[int, Choices]) -> Floats:
+    def _edge(
+        self,
+        key: tuple[int, int, int],
+        consumer: str,
+        outlines: dict[int, Choices],
+        elements: dict[int, Elements],
+    ) -> Floats:
         before, after, slot = key
         layer = self.model.graph[consumer]
         matrix = self.coarse.edge_seconds(layer, slot, outlines[before], outlines[after])
-        one, other = self.elements[before].singles, self.elements[after].singles
+        one, other = elements[before].singles, elements[after].singles
         if len(one) and len(other):
             matrix[: len(one), : len(other)] = self.model.edge_seconds(
                 layer, slot, self.choices[self.first[before]].rows(one), self.choices[self.first[after]].rows(other)
             )
         return matrix
 
-    def _outline(self, kind: int) -> Choices:
+    def _outline(self, kind: int, elements: Elements) -> Choices:
         """Every element on the machine with merged axes."""
-        elements, labels = self.elements[kind], self.choices[self.first[kind]].labels
         member = np.zeros(elements.groups, dtype=np.int64)
         grouped = np.flatnonzero(elements.group_of >= 0)
         member[elements.group_of[grouped]] = grouped
-        shown: NDArray[np.int8] = labels[np.concatenate([elements.singles, member])][:, : self.axes]
-        return Choices(shown, self.coarse.cluster.mesh)
+        whole, rows = _taken(self.choices[self.first[kind]])
+        return self.outer[id(whole)].rows(rows[np.concatenate([elements.singles, member])])
+
+
+def _taken(choices: Choices) -> tuple[Choices, Ints]:
+    """The list that choices were taken from, and which of its rows they are."""
+    return choices.among or (choices, np.arange(len(choices)))

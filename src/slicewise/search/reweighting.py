@@ -10,8 +10,9 @@ The optimum without any gradient exchange is also a bound: no plan simulates bel
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from slicewise.partition.choices import Floats
 from slicewise.search.candidates import Candidates
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.search.solver import Effort, Settings, solve, solve_tables
@@ -27,21 +28,36 @@ def reweighted(listed: Shortlist, settings: Settings) -> dict[str, Rows]:
         if time.perf_counter() > settings.deadline_s:
             break
         settings.progress(f"solving again with gradient exchange weighted {weight:g}")
-        solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()])
+        solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()], settings.deadline_s)
         found[f"the optimum with gradient exchange weighted {weight:g}"] = solved.choice
     return found
 
 
-def simulated_bound(pool: Candidates, plans: Sequence[Rows], settings: Settings, patience_s: float) -> float:
-    """Seconds that no plan of the pool simulates below; what the time allows, if it takes longer than `patience_s`."""
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What the tables without gradient exchange say."""
+
+    lower_s: float  # no plan of the pool simulates below
+    of_choice: Sequence[Floats]  # per layer and choice: no plan that uses it simulates below
+    plan: Rows  # the best by these tables, or close to it
+
+
+def simulated_bound(
+    pool: Candidates, plans: Sequence[Rows], fastest_s: float, settings: Settings, patience_s: float
+) -> Bound:
+    """As good as the time allows, if it takes longer than `patience_s`. Plans up to `fastest_s` are of interest."""
     now_s = time.perf_counter()
     hurried = replace(
         settings,
         search="elimination",
         gap=max(_CLOSE, settings.gap),
         started_s=now_s,
-        time_limit_s=max(0.0, min(settings.deadline_s - now_s, patience_s)),
+        time_limit_s=max(0.0, min((settings.deadline_s - now_s) / 2, patience_s)),
     )
     settings.progress("bounding the simulated step: the same tables without gradient exchange")
     vectors = [timed.total_s - timed.sync_s for timed in pool.seconds]
-    return solve(pool.model, pool.choices, vectors, plans, hurried, Effort()).lower
+    if now_s > settings.deadline_s:
+        return Bound(lower_s=sum(float(vector.min()) for vector in vectors), of_choice=vectors, plan=plans[0])
+    effort = Effort()
+    solved = solve(pool.model, pool.choices, vectors, plans, hurried, effort, within=fastest_s)
+    return Bound(lower_s=solved.lower, of_choice=effort.bounds, plan=solved.choice)

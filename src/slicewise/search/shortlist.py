@@ -1,14 +1,14 @@
 """Each layer's most promising slicings, and everything that they cost.
 
 The step that is run is not a sum, so no table of a few hundred slicings per layer can be searched for it exactly. What
-judges plans by the step looks at fewer: per layer those that cost least by themselves, with and without gradient
-exchange, and those that cost least beside their neighbours in the best plan so far. Small networks and machines are on
-the list in full.
+judges plans by the step looks at fewer: per layer those that cost least, by themselves and in the cheapest plan that
+uses them, each with and without gradient exchange. Small networks and machines are on the list in full.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from slicewise.partition.choices import Floats, Ints
 from slicewise.search.candidates import Candidates
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 
-MOST = 192  # slicings of a layer
+_MOST, _FEWEST = 192, 64  # slicings of a layer
+_ENTRIES = 2_000_000  # of all tables of layout changes
 
 Rows = Sequence[int]  # a plan: per layer, which slicing of the list
 
@@ -28,6 +29,7 @@ class Shortlist:
     plans: tuple[Rows, ...]  # the known ones
     sync_s: tuple[Floats, ...]  # gradient exchange, with each layer's share of a bucket's latency
     other_s: tuple[Floats, ...]  # everything else that a layer costs by itself
+    deadline_s: float  # for its tables
 
     @property
     def model(self) -> CostModel:
@@ -37,7 +39,7 @@ class Shortlist:
     def transfers(self) -> Problem:
         """Layout changes alone; layers that share weights are sliced alike."""
         never_s = 2 * sum(float(seconds.max()) for seconds in self.pool.vectors)
-        matrices = edge_tables(self.model, self.pool.choices)
+        matrices = edge_tables(self.model, self.pool.choices, self.deadline_s)
         for pair, matrix in tie_tables(self.model, self.pool.choices, never_s).items():
             matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
         return Problem(vectors=tuple(np.zeros_like(seconds) for seconds in self.other_s), matrices=matrices)
@@ -50,65 +52,54 @@ class Shortlist:
         )
 
 
-def shortlist(pool: Candidates, plans: Sequence[Rows], most: int = MOST) -> Shortlist:
-    """The `plans` are on it, the best of them first. Layers that share a list of choices go on sharing one."""
-    sync_s = _amortised(pool)
-    other_s = [timed.total_s - timed.sync_s for timed in pool.seconds]
+def shortlist(
+    pool: Candidates,
+    plans: Sequence[Rows],
+    bounds: Sequence[Floats],
+    most: int | None = None,
+    deadline_s: float = float("inf"),
+) -> Shortlist:
+    """The `plans` are on it. Layers that share a list of choices go on sharing one.
+
+    `bounds`: per layer and choice, what no plan without gradient exchange that uses it goes below.
+    """
     members: dict[int, list[int]] = {}
     for node, rows in enumerate(pool.choices):
         members.setdefault(id(rows), []).append(node)
-    beside = _Beside(pool)
+    most = _most(pool.model) if most is None else most
+    sync_s = _amortised(pool) if most else []
     kept: list[Ints] = [np.empty(0, dtype=np.int64)] * len(pool.choices)
     for nodes in members.values():
-        whole = len(pool.choices[nodes[0]])
-        planned = sorted({plan[node] for plan in plans for node in nodes})
-        if whole <= most:
-            chosen = np.arange(whole)
-        else:
+        planned = np.unique([plan[node] for plan in plans for node in nodes])
+        if len(pool.choices[nodes[0]]) <= most:
+            chosen = np.arange(len(pool.choices[nodes[0]]))
+        elif most:
             scores = {
-                (start_s + moved_s).tobytes(): start_s + moved_s
+                score.tobytes(): score
                 for node in nodes
-                for start_s in (other_s[node], other_s[node] + sync_s[node])
-                for moved_s in (np.zeros(whole), beside.seconds(node, plans[0]))
+                for alone_s in (pool.seconds[node].total_s - pool.seconds[node].sync_s, bounds[node])
+                for score in (alone_s, alone_s + sync_s[node])
             }
             ranks = np.argsort(np.argsort([*scores.values()], axis=1, kind="stable"), axis=1).min(axis=0)
-            chosen = np.union1d(np.argsort(ranks, kind="stable")[:most], planned).astype(np.int64)
+            chosen = np.union1d(np.argsort(ranks, kind="stable")[:most], planned)
+        else:
+            chosen = planned
         for node in nodes:
             kept[node] = chosen
     held = pool.rows_kept(kept)
     return Shortlist(
         pool=held,
         plans=tuple([int(np.searchsorted(keep, row)) for keep, row in zip(kept, plan, strict=True)] for plan in plans),
-        sync_s=tuple(seconds[keep] for seconds, keep in zip(sync_s, kept, strict=True)),
-        other_s=tuple(seconds[keep] for seconds, keep in zip(other_s, kept, strict=True)),
+        sync_s=tuple(_amortised(held)),
+        other_s=tuple(timed.total_s - timed.sync_s for timed in held.seconds),
+        deadline_s=deadline_s,
     )
 
 
-class _Beside:
-    """What each slicing of a layer costs in layout changes beside the neighbours of a plan."""
-
-    def __init__(self, pool: Candidates) -> None:
-        self.pool = pool
-        self._edges: dict[int, list[tuple[int, int, int]]] = {}
-        for edge in pool.model.graph.edges:
-            for node in edge[:2]:
-                self._edges.setdefault(node, []).append(edge)
-        self._known: dict[object, Floats] = {}  # equal edges are priced once
-
-    def seconds(self, node: int, plan: Rows) -> Floats:
-        total_s = np.zeros(len(self.pool.choices[node]))
-        for i, j, slot in self._edges.get(node, ()):
-            total_s += self._edge(i, j, slot, node == i, plan[j if node == i else i])
-        return total_s
-
-    def _edge(self, i: int, j: int, slot: int, first: bool, fixed: int) -> Floats:
-        model, choices = self.pool.model, self.pool.choices
-        key = (model.alike[i], model.alike[j], id(choices[i]), id(choices[j]), slot, first, fixed)
-        if key not in self._known:
-            one = np.array([fixed])
-            before, after = (choices[i], choices[j].rows(one)) if first else (choices[i].rows(one), choices[j])
-            self._known[key] = model.edge_seconds(model.graph.layers[j], slot, before, after).reshape(-1)
-        return self._known[key]
+def _most(model: CostModel) -> int:
+    """Slicings of a layer: fewer where many edges want a table of their own."""
+    tables = len({(model.alike[i], model.alike[j], slot) for i, j, slot in model.graph.edges})
+    return min(_MOST, max(_FEWEST, isqrt(_ENTRIES // max(1, tables))))
 
 
 def _amortised(pool: Candidates) -> list[Floats]:

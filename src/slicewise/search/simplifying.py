@@ -5,6 +5,7 @@ that no model knows. So stretches of layers take over the slicing of their neigh
 stays within the tolerance, and a baseline is returned where nothing beats it by more.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,22 +17,33 @@ from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
 
-def simplified(descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float) -> list[int]:
+def simplified(
+    descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float, deadline_s: float = float("inf")
+) -> list[int]:
     """`plan`, one of the `others` or what becomes of it, with the fewest changes; its step takes at most `limit_s`."""
     now, turns = list(plan), _Turns(descent)
     for other, took_s in zip(others, descent.simulated_s(others), strict=True):
         if took_s <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
             now = list(other)
-    while tried := list(_merged(descent, now, turns)):
-        fitting = [
-            (turns.count(merged), took_s, merged)
-            for merged, took_s in zip(tried, descent.simulated_s(tried), strict=True)
-            if took_s <= limit_s and descent.fits(merged)
-        ]
+    while time.perf_counter() <= deadline_s and (tried := list(_merged(descent, now, turns))):
+        fitting = _fitting(descent, tried, turns, limit_s)
         if not fitting:
             break
-        now = min(fitting)[2]
+        moves = [{node: row for node, row in enumerate(merged) if row != now[node]} for *_, merged in fitting]
+        joined = list(descent.joined(now, moves))
+        now = min(fitting[0], *_fitting(descent, joined, turns, limit_s))[2]
     return now
+
+
+def _fitting(
+    descent: Descent, plans: Sequence[list[int]], turns: "_Turns", limit_s: float
+) -> list[tuple[int, float, list[int]]]:
+    """Changes, seconds and plan of those that are quick and small enough, the simplest first."""
+    return sorted(
+        (turns.count(plan), took_s, plan)
+        for plan, took_s in zip(plans, descent.simulated_s(plans), strict=True)
+        if took_s <= limit_s and descent.fits(plan)
+    )
 
 
 class _Turns:
@@ -39,10 +51,12 @@ class _Turns:
 
     def __init__(self, descent: Descent) -> None:
         numbered: dict[bytes, int] = {}
-        self._slicing = [
-            np.array([numbered.setdefault(labels.tobytes(), len(numbered)) for labels in rows.labels])
-            for rows in descent.listed.pool.choices
-        ]
+        lists = {id(rows): rows for rows in descent.listed.pool.choices}
+        numbers = {
+            key: np.array([numbered.setdefault(labels.tobytes(), len(numbered)) for labels in rows.labels])
+            for key, rows in lists.items()
+        }
+        self._slicing = [numbers[id(rows)] for rows in descent.listed.pool.choices]
         self._ends = np.array(list(_inner_edges(descent.listed.model.graph)), dtype=np.int64).reshape(-1, 2).T
 
     def count(self, plan: Rows) -> int:

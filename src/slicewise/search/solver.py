@@ -17,7 +17,8 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
-from slicewise.search.elimination import planned
+from slicewise.search.deadline import TimeIsUp
+from slicewise.search.elimination import Elimination, carried_out, planned
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
 from slicewise.search.registry import search_named
@@ -29,7 +30,7 @@ _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
 _FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
-_AFFORDABLE = 2e8  # entries that elimination looks at in about a second
+_ENTRIES_PER_NODE = 1e5  # that elimination looks at while a pass visits a node, however few choices that has
 _LIMIT = 3e10
 _PATIENCE_S = 10.0  # with tables of promising slicings, where elimination would take long
 
@@ -41,6 +42,7 @@ class Effort:
     """What the search took, and what was left."""
 
     surviving: list[int] = field(default_factory=list)
+    bounds: list[Floats] = field(default_factory=list)  # per layer and choice: no plan that uses it costs less
     work: float = 0.0
     tables_s: float = 0.0
     search_s: float = 0.0
@@ -67,81 +69,125 @@ def solve(
     plans: Sequence[Sequence[int]],
     settings: Settings,
     effort: Effort,
+    *,
+    within: float = 0.0,
 ) -> Solution:
-    """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand."""
+    """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand.
+
+    `effort.bounds` tell apart the choices that plans up to `within` may use, be that more than the best costs.
+    """
     clock = _Clock(effort)
     best = best_known(model, choices, vectors, [*plans, [0] * len(choices)])  # any plan will do where none is known
-    bounds, lower = _layer_bounds(vectors), 0.0
+    effort.bounds, lower = _layer_bounds(vectors), _least(vectors)
     clock.charge("tables_s")
-    kept = _within(bounds, best.cost)
+    kept = _within(effort.bounds, max(best.cost, within))
     if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
-        lower = sum(float(vector.min()) for vector in vectors)
         if time.perf_counter() <= settings.deadline_s:
-            best, bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock)
-            kept = _within(bounds, best.cost)
+            best, effort.bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock, within)
+            kept = _within(effort.bounds, best.cost)
         if time.perf_counter() > settings.deadline_s or lower >= best.cost * (1 - settings.gap):
             effort.surviving = [len(keep) for keep in kept]
             return replace(best, lower=min(lower, best.cost), method="refinement")
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
-    problem = _problem(model, choices, vectors, kept, best.cost)
-    clock.charge("tables_s")
+    try:
+        problem = _problem(model, choices, vectors, kept, best.cost, settings.deadline_s)
+    except TimeIsUp:
+        effort.surviving = [len(keep) for keep in kept]
+        return replace(best, lower=min(lower, best.cost), method="branch and bound")
+    finally:
+        clock.charge("tables_s")
     solution = _finish(problem, kept, best, settings, effort, settings.deadline_s)
     clock.charge("search_s")
     return replace(solution, lower=max(solution.lower, min(lower, solution.cost)))
 
 
-def solve_tables(problem: Problem, plans: Sequence[Sequence[int]]) -> Solution:
+def solve_tables(problem: Problem, plans: Sequence[Sequence[int]], deadline_s: float = float("inf")) -> Solution:
     """The best choice per node of tables that are there; `plans` are choices known beforehand."""
     costs = [problem.cost(plan) for plan in plans]
     first = int(np.argmin(costs))
     best = Solution(choice=tuple(plans[first]), cost=costs[first], lower=0.0, method="")
     everything = [np.arange(size) for size in problem.sizes]
-    return _finish(problem, everything, best, Settings(), Effort(), time.perf_counter() + _PATIENCE_S)
+    patience_s = min(deadline_s, time.perf_counter() + _PATIENCE_S)
+    return _finish(problem, everything, best, Settings(), Effort(), patience_s)
 
 
 def _finish(
     problem: Problem, kept: list[Ints], best: Solution, settings: Settings, effort: Effort, deadline: float
 ) -> Solution:
-    """Passes until elimination is cheap, then elimination; branch and bound where it never is.
+    """Passes until they meet the plan in hand or elimination is as cheap; branch and bound where it never is.
 
     Where equal layers keep the same choices, what is done to one block of a network serves all of its kind. So two
     problems are looked at: every layer's own choices, and those that any of its equals has left.
     """
     whole, everything = problem, kept
     left_of = [np.arange(size) for size in problem.sizes]
-    bounds = Bounds(problem=problem)
+    bounds = Bounds(problem=problem, deadline_s=deadline)
+    elimination, rows = None, left_of
+    now = (sum(problem.sizes), float("inf"))  # choices left, and how far plan and bound are apart
     for number in range(_FINE_PASSES):
-        plan = bounds.forward()
+        try:
+            plan = bounds.forward()
+        except TimeIsUp:
+            break
         cost = bounds.problem.cost(plan)
         if cost < best.cost:
             choice = tuple(int(keep[a]) for keep, a in zip(kept, plan, strict=True))
             best = Solution(choice=choice, cost=cost, lower=best.lower, method=best.method)
-        bounds.backward()
+        try:
+            bounds.backward()
+        except TimeIsUp:
+            break
+        for known, keep, of_kept in zip(effort.bounds, kept, bounds.of_choice, strict=False):
+            known[keep] = np.maximum(known[keep], of_kept)
         left = bounds.within(best.cost)
         left_of = [rows[more] for rows, more in zip(left_of, left, strict=True)]
         kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
-        before = sum(bounds.problem.sizes)
+        before, now = now, (sum(map(len, left)), best.cost - bounds.lower)
         bounds = bounds.restricted(left)
-        shared = _shared(whole, left_of)
-        chosen = min((bounds.problem, left_of), (whole.restricted(shared), shared), key=lambda it: planned(it[0]).work)
-        effort.work = planned(chosen[0]).work
+        met = bounds.lower >= best.cost * (1 - ROUNDING)  # nothing is left to look at
+        elimination, rows = (None, left_of) if met else _cheaper(whole, bounds.problem, left_of)
+        effort.work = elimination.work if elimination else 0.0
         settings.progress(
             f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at"
         )
-        if effort.work <= _AFFORDABLE or time.perf_counter() > deadline:
+        stuck = number > 0 and now[0] > 0.97 * before[0] and now[1] > 0.9 * before[1]
+        if met or effort.work <= _as_long_as_a_pass(bounds.problem) or time.perf_counter() > deadline:
             break
-        if effort.work <= _LIMIT and sum(bounds.problem.sizes) > 0.97 * before:
+        if effort.work <= _LIMIT and stuck:
             break
     effort.surviving = bounds.problem.sizes
-    if effort.work <= _LIMIT and time.perf_counter() <= deadline:
-        found = search_named(settings.search)(chosen[0])
-        kept = [keep[rows] for keep, rows in zip(everything, chosen[1], strict=True)]
-    else:
+    if effort.work > _LIMIT or time.perf_counter() > deadline:
         found = branch_and_bound(bounds, best.cost, deadline, settings.progress, settings.gap)
+    elif settings.search != "elimination":
+        kept = [keep[held] for keep, held in zip(everything, rows, strict=True)]
+        found = search_named(settings.search)(whole.restricted(rows))
+    elif elimination:
+        kept = [keep[held] for keep, held in zip(everything, rows, strict=True)]
+        try:
+            found = carried_out(elimination, list(map(len, rows)), deadline)
+        except TimeIsUp:
+            found = Solution(choice=(), cost=best.cost, lower=bounds.lower, method="branch and bound")
+    else:
+        found = Solution(choice=(), cost=best.cost, lower=bounds.lower, method="elimination")
     if not found.choice or found.cost >= best.cost:  # equal up to rounding, or the deadline came first
         return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
     return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
+
+
+def _as_long_as_a_pass(problem: Problem) -> float:
+    """Entries that elimination looks at while two more passes would be made."""
+    return 4.0 * sum(matrix.size for matrix in problem.matrices.values()) + _ENTRIES_PER_NODE * len(problem.vectors)
+
+
+def _cheaper(whole: Problem, own: Problem, left: list[Ints]) -> tuple[Elimination, list[Ints]]:
+    """The elimination that looks at fewer entries, and the choices that it has per node."""
+    alone = planned(own)
+    shared = _shared(whole, left)
+    if alone.work <= _as_long_as_a_pass(own) or list(map(len, shared)) == list(map(len, left)):
+        return alone, left
+    together = planned(whole.restricted(shared))
+    return (alone, left) if alone.work <= together.work else (together, shared)
 
 
 def _shared(problem: Problem, left: Sequence[Ints]) -> list[Ints]:
@@ -171,32 +217,46 @@ def _refined(
     best: Solution,
     settings: Settings,
     clock: "_Clock",
+    within: float,
 ) -> tuple[Solution, list[Floats], float]:
-    """A good plan, bounds that rule out most choices without pricing them one by one, and one for all plans."""
+    """A good plan, bounds that rule out most choices without pricing them one by one, and one for all plans.
+
+    Cut short anywhere, the bounds are those that were reached.
+    """
     axes = max(1, len(model.cluster.mesh.axes) - _MERGED_AXES)
-    state = Refinement(model, axes, choices, vectors, kept)
-    clock.charge("tables_s")
-    state.tighten(best.cost)
-    best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
-    most = _FIRST_LOOK
-    while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
-        if time.perf_counter() > settings.deadline_s:
-            break
-        settings.progress(
-            f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look into"
-        )
-        state.split(best.cost, most)
+    try:
+        state = Refinement(model, axes, choices, vectors, kept, settings.deadline_s)
+    except TimeIsUp:
+        return best, _layer_bounds(vectors), _least(vectors)
+    finally:
         clock.charge("tables_s")
-        state.tighten(best.cost)
-        clock.charge("search_s")
+    most = _FIRST_LOOK
+    try:
+        state.tighten(max(best.cost, within))
         best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
-        most += most // 2
-    return best, state.choice_bounds(), state.lower
+        while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
+            settings.progress(
+                f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look at"
+            )
+            state.split(max(best.cost, within), most)
+            clock.charge("tables_s")
+            state.tighten(max(best.cost, within))
+            clock.charge("search_s")
+            best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
+            most += most // 2
+    except TimeIsUp:
+        clock.charge("search_s")
+    return best, state.choice_bounds(), max(state.lower, _least(vectors))
+
+
+def _least(vectors: Sequence[Floats]) -> float:
+    """No plan costs less: transfers cost at least nothing."""
+    return sum(float(vector.min()) for vector in vectors)
 
 
 def _layer_bounds(vectors: Sequence[Floats]) -> list[Floats]:
-    """Transfers cost at least nothing: every layer's cheapest, and what a choice costs above that."""
-    least = sum(float(vector.min()) for vector in vectors)
+    """Every layer's cheapest, and what a choice costs above that."""
+    least = _least(vectors)
     return [least + vector - vector.min() for vector in vectors]
 
 
@@ -206,11 +266,16 @@ def _within(bounds: Sequence[Floats], upper: float) -> list[Ints]:
 
 
 def _problem(
-    model: CostModel, choices: Sequence[Choices], vectors: Sequence[Floats], kept: Sequence[Ints], upper: float
+    model: CostModel,
+    choices: Sequence[Choices],
+    vectors: Sequence[Floats],
+    kept: Sequence[Ints],
+    upper: float,
+    deadline_s: float = float("inf"),
 ) -> Problem:
     """The tables of what is kept; plans that slice tied layers differently cost more than `upper`."""
     held = [rows.rows(keep) for rows, keep in zip(choices, kept, strict=True)]
-    matrices = edge_tables(model, held)
+    matrices = edge_tables(model, held, deadline_s)
     for pair, matrix in tie_tables(model, held, 2 * upper).items():
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return Problem(vectors=tuple(vector[keep] for vector, keep in zip(vectors, kept, strict=True)), matrices=matrices)
@@ -242,11 +307,9 @@ def _first_plan(
     clock: "_Clock",
     deadline_s: float,
 ) -> Solution:
-    """The best plan made of each layer's most promising choices, if there is time."""
-    if time.perf_counter() > deadline_s:
-        return best
+    """The best plan made of each layer's most promising choices."""
     kept = [np.sort(np.argsort(bound, kind="stable")[:_PROMISING]) for bound in bounds]
-    problem = _problem(model, choices, vectors, kept, best.cost)
+    problem = _problem(model, choices, vectors, kept, best.cost, deadline_s)
     clock.charge("tables_s")
     quiet = Settings()
     found = _finish(problem, kept, best, quiet, Effort(), min(deadline_s, time.perf_counter() + _PATIENCE_S))

@@ -10,7 +10,6 @@ from slicewise.cost.model import CostModel
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import DIMS, Choices, Floats, Ints, Layouts, input_port, output_port
-from slicewise.partition.layout import Slicing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +61,25 @@ class Layers:
 
     def __init__(self, model: CostModel, layer: Layer) -> None:
         self.model, self.layer = model, layer
-        self._number: dict[Slicing, int] = {}
+        self._number: dict[bytes, int] = {}
         self.rows = Choices.of([], model.cluster.mesh)
-        self.known = Known.of(model, layer, self.rows)
+        self._known: Known | None = None
 
-    def numbers(self, slicings: Sequence[Slicing]) -> Ints:
-        new = [slicing for slicing in dict.fromkeys(slicings) if slicing not in self._number]
+    @property
+    def known(self) -> Known:
+        assert self._known is not None, "plans are numbered before they are played"
+        return self._known
+
+    def numbers(self, choices: Choices) -> Ints:
+        labels = [row.tobytes() for row in choices.labels]
+        new = {row: place for place, row in reversed(list(enumerate(labels))) if row not in self._number}
         if new:
-            more = Choices.of(new, self.model.cluster.mesh)
-            self._number |= {slicing: number for number, slicing in enumerate(new, start=len(self._number))}
+            more = choices.rows(np.array(sorted(new.values())))
+            self._number |= {row.tobytes(): number for number, row in enumerate(more.labels, start=len(self.rows))}
             self.rows = Choices(np.concatenate([self.rows.labels, more.labels]), more.mesh)
-            self.known = self.known.with_more(Known.of(self.model, self.layer, more))
-        return np.array([self._number[slicing] for slicing in slicings], dtype=np.int64)
+            priced = Known.of(self.model, self.layer, more)
+            self._known = self._known.with_more(priced) if self._known else priced
+        return np.array([self._number[row] for row in labels], dtype=np.int64)
 
 
 class Moves:

@@ -46,9 +46,10 @@ class ManyPlans:
         self.model = model
         graph = model.graph
         layers: dict[int, Layers] = {}
-        self._layers = [
-            layers.setdefault(alike, Layers(model, layer)) for layer, alike in zip(graph, model.alike, strict=True)
-        ]
+        for layer, alike in zip(graph, model.alike, strict=True):
+            if alike not in layers:
+                layers[alike] = Layers(model, layer)
+        self._layers = [layers[alike] for alike in model.alike]
         moves: dict[object, Moves] = {}
         self._into: list[list[tuple[int, Moves]]] = [[] for _ in graph]
         for producer, consumer, slot in graph.edges:
@@ -64,7 +65,8 @@ class ManyPlans:
         columns = []
         for layer, known in zip(self.model.graph, self._layers, strict=True):
             slicings = [plan[layer.name] for plan in plans]
-            columns.append(known.numbers(slicings if len(set(slicings)) > 1 else slicings[:1]))
+            several = slicings if len(set(slicings)) > 1 else slicings[:1]
+            columns.append(known.numbers(Choices.of(several, self.model.cluster.mesh)))
         return self.steps_s(columns, len(plans))
 
     def steps_s(self, columns: Sequence[Column], plans: int) -> list[float]:
@@ -75,10 +77,11 @@ class ManyPlans:
         found: dict[tuple[int, int], Ints] = {}
         for known, rows in zip(self._layers, choices, strict=True):
             if (id(known), id(rows)) not in found:
-                found[id(known), id(rows)] = known.numbers([rows[row] for row in range(len(rows))])
+                found[id(known), id(rows)] = known.numbers(rows)
         return [found[id(known), id(rows)] for known, rows in zip(self._layers, choices, strict=True)]
 
-    def play(self, columns: Sequence[Column]) -> Played:
+    def play(self, columns: Sequence[Column], bucket_items: int | None = None) -> Played:
+        """With buckets of the model's size, or of another."""
         plans = max(map(len, columns))
         known = [layers.known for layers in self._layers]
         moved = [self._moved(number, columns) for number in range(len(columns))]
@@ -87,7 +90,7 @@ class ManyPlans:
             share = 0.5 if self._returning[number] else 1.0
             forward_s += share * moves.seconds + self._lent[number] * timed.halo_s[rows] + timed.forth_s[rows]
             update_s += timed.update_s[rows]
-        queue = Queue(self._buckets(columns, plans), len(columns))
+        queue = Queue(self._buckets(columns, plans, bucket_items or self.model.training.bucket_items), len(columns))
         backward_s = self._backward(queue, known, moved, columns, plans)
         exposed_s = queue.rest_s() + (1 - self.model.cluster.overlap) * queue.hidden_s
         return Played(seconds=forward_s + backward_s + exposed_s + update_s, exposed_sync_s=exposed_s)
@@ -139,7 +142,7 @@ class ManyPlans:
         axes = self.model.cluster.mesh.axes
         return np.array([NO_TIER, *(axes[(mask & -mask).bit_length() - 1].tier for mask in range(1, 1 << len(axes)))])
 
-    def _buckets(self, columns: Sequence[Column], plans: int) -> Buckets:
+    def _buckets(self, columns: Sequence[Column], plans: int, most_items: int) -> Buckets:
         """As partition/buckets.py fills them: in the order of backward, one open bucket per set of axes."""
         weights = self._gradients
         filled: dict[int, Ints] = {}  # by axes, per plan: items in the open bucket, and its number
@@ -160,7 +163,7 @@ class ManyPlans:
                 here = filled.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 current = number.setdefault(int(mask), np.zeros(plans, dtype=np.int64))
                 before = here[rows]
-                fresh = (before == 0) | (before + size > self.model.training.bucket_items)
+                fresh = (before == 0) | (before + size > most_items)
                 new = rows[fresh]
                 current[new] = count[new]
                 count[new] += 1

@@ -48,7 +48,6 @@ def test_branch_and_bound_finds_what_elimination_finds(
 ) -> None:
     model = AnalyticModel(graph, machine(*sizes))
     eliminated_s, _ = searched(model)
-    monkeypatch.setattr(solver, "_AFFORDABLE", -1)
     monkeypatch.setattr(solver, "_LIMIT", -1)
     monkeypatch.setattr(solver, "_FINE_PASSES", 1)
     bounded_s, certificate = searched(model)
