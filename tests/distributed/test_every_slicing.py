@@ -1,13 +1,17 @@
 """Every layer kind under every slicing that the one legal list holds, against one device in float64."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
+from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import legal_slicings
 from tests.distributed.cases import CASES
 from tests.distributed.comparing import Truth, compare
@@ -33,6 +37,26 @@ def test_every_legal_slicing_computes_what_one_device_computes(name: str, world:
 @pytest.mark.parametrize("name", SEVERAL_AXES)
 def test_so_does_every_slicing_over_two_axes(name: str, quartet: World) -> None:
     assert quartet.run(_walk, name, quartet.ranks)[1] == []
+
+
+def test_linear_layers_may_take_input_channels_before_filters(quartet: World) -> None:
+    """What one of them sums over, the next slices on the same ranks."""
+    assert quartet.run(_turned) == []
+
+
+def _turned() -> list[str]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 12))
+    graph = capture(model, torch.zeros(2, 12)).with_batch(BATCH)
+    mesh, truth = Mesh.of({"local": 4}), Truth.of(model, graph)
+    wrong = []
+    for first, second in product([(Dim.F, Dim.C), (Dim.C, Dim.F)], repeat=2):
+        assert all({first, second} <= set(legal_slicings(graph[name], mesh)) for name in ("0", "2"))
+        slicings: dict[str, Slicing] = {layer.name: (None, None) for layer in graph}
+        slicings |= {"0": first, "2": second}
+        difference = compare(model, graph, slicings, mesh, truth=truth)
+        wrong += [] if difference.below(TOLERANCE) else [f"{first} {second}: {difference}"]
+    return wrong
 
 
 def _walk(name: str, ranks: int) -> tuple[int, list[str]]:

@@ -1,8 +1,10 @@
 """The slow truth about small search problems: what every plan costs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.partition.choices import Floats
 from slicewise.search.problem import Problem
@@ -26,7 +28,17 @@ def cheapest_with(problem: Problem) -> list[Floats]:
     return [costs.min(axis=tuple(other for other in nodes if other != node)) for node in nodes]
 
 
-def _spread(table: Floats, over: Sequence[int], nodes: int) -> Floats:
+def every_peak(memory: Sequence[NDArray[Any]], transient: Sequence[NDArray[Any]]) -> Floats:
+    """The peak of every combination: what all nodes keep, and the most that one of them needs while it runs."""
+    nodes = len(memory)
+    kept, needed = (np.zeros([len(row) for row in memory]) for _ in range(2))
+    for node in range(nodes):
+        kept += _spread(memory[node], [node], nodes)
+        needed = np.maximum(needed, _spread(transient[node], [node], nodes))
+    return kept + needed
+
+
+def _spread(table: NDArray[Any], over: Sequence[int], nodes: int) -> NDArray[Any]:
     """`table` with a dim of size 1 for every node that it does not speak of."""
     sizes = iter(table.shape)
     return table.reshape([next(sizes) if node in over else 1 for node in range(nodes)])

@@ -31,25 +31,29 @@ def meshes() -> st.SearchStrategy[Mesh]:
 
 @st.composite
 def clusters(draw: st.DrawFn, sizes: Sequence[tuple[int, ...]] = TIER_SIZES) -> Cluster:
-    """Machines of a few tiers, some with shared ports, some with links fitted per collective."""
+    """Machines of a few tiers, some with racks, with shared ports, with links fitted per collective."""
 
     def link() -> Link:
         return Link(draw(st.integers(1, 50)) * 1e-6, draw(st.integers(1, 50)) * 1e8)
 
-    tiers = []
-    for level, size in enumerate(draw(st.sampled_from(sizes))):
+    def tier(name: str, size: int, racks: Tier | None = None) -> Tier:
         plain = link()
         fitted = draw(st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all"]), max_size=2))
-        tiers.append(
-            Tier(
-                name=f"tier{level}",
-                size=size,
-                latency_s=plain.latency_s,
-                bytes_per_s=plain.bytes_per_s,
-                ports=draw(st.integers(1, 4)),
-                collectives={operation: link() for operation in sorted(fitted)},
-            )
+        return Tier(
+            name=name,
+            size=size,
+            latency_s=plain.latency_s,
+            bytes_per_s=plain.bytes_per_s,
+            ports=draw(st.integers(1, 4)),
+            collectives={operation: link() for operation in sorted(fitted)},
+            racks=racks,
         )
+
+    tiers = []
+    for level, size in enumerate(draw(st.sampled_from(sizes))):
+        in_racks = level == 0 and size > 2 and draw(st.booleans())
+        racks = tier("racks", draw(st.integers(2, size - 1))) if in_racks else None
+        tiers.append(tier(f"tier{level}", size, racks))
     return Cluster(name="random", device=DEVICE, tiers=tuple(tiers), overlap=draw(st.sampled_from([0.0, 0.5, 1.0])))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from slicewise.cluster.cluster_file import ClusterFields, DeviceFields, TierFields
+from slicewise.cluster.cluster_file import ClusterFields, DeviceFields, RackFields, TierFields
 from slicewise.cluster.device import Device as Device  # a cluster is described with it: known from here too
 from slicewise.cluster.device import completed, read_device
 from slicewise.cluster.freshness import MeasuredOn, check_fresh
@@ -44,6 +44,7 @@ class Tier:
     bytes_per_s: float
     ports: int = 1
     collectives: Mapping[str, Link] = field(default_factory=dict)  # fitted, where the plain link is not the truth
+    racks: "Tier | None" = None  # of the outermost tier: its members stand in racks of that tier's size, the last less
 
     def link(self, operation: str) -> Link:
         found = self.collectives.get(operation)
@@ -91,6 +92,8 @@ class Cluster:
             raise ClusterError(
                 f"{self.name}: tiers {', '.join(names)} have axes of one name; drop digits at their ends"
             )
+        if any(tier.racks is not None for tier in self.tiers[1:]):
+            raise ClusterError(f"{self.name}: only the outermost tier, {names[0]}, can have racks")
         if self.devices > MOST_DEVICES:
             raise ClusterError(f"{self.name}: {self.devices:,} devices; at most {MOST_DEVICES:,} can be described")
         if self.software not in SOFTWARE:
@@ -119,14 +122,44 @@ class Cluster:
         sharing = prod(inner.size for inner in self.tiers[tier + 1 :])
         return self.tiers[tier].link(operation).bytes_per_s * min(1.0, self.tiers[tier].ports / sharing)
 
+    def between_racks(self, operation: str, sharing: int) -> float:
+        """What one device gets between racks while `sharing` members of its rack send out of it; no more than inside.
+
+        Only where the outermost tier has racks.
+        """
+        racks = self.tiers[0].racks
+        assert racks is not None
+        flows = sharing * prod(inner.size for inner in self.tiers[1:])
+        uplink = racks.link(operation).bytes_per_s * min(1.0, racks.ports / max(1, flows))
+        return min(uplink, self.bytes_per_s(0, operation))
+
+    @cached_property
+    def unfolded(self) -> "Cluster":
+        """With its racks as a tier of their own, all of them full."""
+        outer, racks = self.tiers[0], self.tiers[0].racks
+        if racks is None:
+            return self
+        around = replace(racks, size=-(-outer.size // racks.size))
+        return replace(self, tiers=(around, replace(outer, size=racks.size, racks=None), *self.tiers[1:]))
+
     def with_devices(self, devices: int) -> "Cluster":
-        """Trimmed or grown to `devices`: whole inner tiers first, the outermost takes the rest."""
+        """Trimmed or grown to `devices`: whole inner tiers first, the outermost takes the rest.
+
+        Of three tiers or more, the outermost are racks: if the last of them would not be full, they become the
+        `racks` of the tier inside.
+        """
+        if self.tiers[0].racks is not None:
+            return self.unfolded.with_devices(devices)
         if not 1 <= devices <= MOST_DEVICES:
             raise ClusterError(f"{self.name}: devices must be from 1 to {MOST_DEVICES:,} (got {devices})")
         tiers: list[Tier] = []
         left = devices
         for position in reversed(range(len(self.tiers))):
             size = left if position == 0 else min(left, self.tiers[position].size)
+            if left % size and position == 1 and len(self.tiers) > 2:
+                racks = replace(self.tiers[0], size=size)
+                tiers.insert(0, replace(self.tiers[1], size=left, racks=racks))
+                break
             if left % size:
                 raise ClusterError(
                     f"{self.name}: {devices} devices do not fill whole groups of {size} ({self.tiers[position].name}); "
@@ -229,8 +262,9 @@ def cluster_of(document: Any, origin: str) -> Cluster:
         raise ClusterError(f"{origin}: {error}") from error
 
 
-def _tier(fields: TierFields) -> Tier:
+def _tier(fields: RackFields) -> Tier:
     return Tier(
+        racks=_tier(fields.racks) if isinstance(fields, TierFields) and fields.racks is not UNSET else None,
         name=fields.name,
         size=fields.size,
         latency_s=fields.latency_s,

@@ -23,13 +23,17 @@ class CollectivesFields(Table):
     gradient: LinkFields | UnsetType = UNSET
 
 
-class TierFields(Table):
+class RackFields(Table):
     name: Name
     size: Count
     latency_s: Positive
     bytes_per_s: Positive
     ports: Count = 1
     collectives: CollectivesFields = field(default_factory=CollectivesFields)
+
+
+class TierFields(RackFields):
+    racks: RackFields | UnsetType = UNSET
 
 
 class EfficiencyFields(Table):

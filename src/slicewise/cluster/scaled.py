@@ -2,24 +2,26 @@
 
 from dataclasses import replace
 
-from slicewise.cluster.cluster import Cluster, Link
+from slicewise.cluster.cluster import Cluster, Link, Tier
 
 
 def with_link(cluster: Cluster, tier: str, *, bandwidth: float = 1.0, latency: float = 1.0) -> Cluster:
-    """Every link of a tier so many times as fast, and with so many times the latency."""
+    """Every link of a tier so many times as fast, and with so many times the latency; racks are a tier here too."""
 
     def scaled(link: Link) -> Link:
         return Link(latency * link.latency_s, bandwidth * link.bytes_per_s)
 
-    tiers = []
-    for item in cluster.tiers:
-        if item.name == tier:
-            plain = scaled(Link(item.latency_s, item.bytes_per_s))
-            item = replace(
-                item,
-                latency_s=plain.latency_s,
-                bytes_per_s=plain.bytes_per_s,
-                collectives={name: scaled(link) for name, link in item.collectives.items()},
-            )
-        tiers.append(item)
-    return replace(cluster, tiers=tuple(tiers))
+    def changed(item: Tier) -> Tier:
+        racks = changed(item.racks) if item.racks is not None else None
+        if item.name != tier:
+            return replace(item, racks=racks)
+        plain = scaled(Link(item.latency_s, item.bytes_per_s))
+        return replace(
+            item,
+            latency_s=plain.latency_s,
+            bytes_per_s=plain.bytes_per_s,
+            collectives={name: scaled(link) for name, link in item.collectives.items()},
+            racks=racks,
+        )
+
+    return replace(cluster, tiers=tuple(map(changed, cluster.tiers)))

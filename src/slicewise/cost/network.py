@@ -1,7 +1,8 @@
 """Seconds and bytes of collectives on a cluster: alpha-beta per tier, hierarchical where a group spans tiers.
 
 A group of p ranks has s_t members along tier t, p the product. The bandwidth of a tier is what is left for one device
-when every device uses the tier at once: all groups of a layer work at the same time.
+when every device uses the tier at once: all groups of a layer work at the same time. Where the members of the
+outermost tier stand in racks, a group pays for the racks that its members stand in as for one tier more.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from math import prod
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.racks import Span, span
 from slicewise.partition.choices import Floats, axes_in
 from slicewise.partition.steps import Op
 
@@ -55,6 +57,13 @@ class Network:
         """Outermost tier first: (s_t - 1) messages of what a device holds by then, m / (s_t * inner sizes)."""
         latency_s = s_per_byte = 0.0
         sizes = self.group_sizes(axes)
+        if (stand := self._span(axes)) is not None:
+            racks = self.cluster.tiers[0].racks
+            assert racks is not None
+            sizes = (stand.in_rack, *sizes[1:])
+            latency_s = (stand.racks - 1) * racks.link(operation).latency_s
+            share = (stand.racks - 1) / (stand.racks * prod(sizes))
+            s_per_byte = share / self.cluster.between_racks(operation, stand.sharing)
         for tier, size in enumerate(sizes):
             inner = prod(sizes[tier + 1 :])
             latency_s += (size - 1) * self.cluster.tiers[tier].link(operation).latency_s
@@ -74,11 +83,29 @@ class Network:
         for tier in reversed(range(len(sizes))):
             latency_s += (sizes[tier] - 1) * inner * self.cluster.tiers[tier].link(Op.ALL_TO_ALL).latency_s
             inner *= sizes[tier]
+        if (stand := self._span(axes)) is not None:
+            outer = self.cluster.tiers[0]
+            assert outer.racks is not None
+            further_s = outer.racks.link(Op.ALL_TO_ALL).latency_s - outer.link(Op.ALL_TO_ALL).latency_s
+            latency_s += stand.outside * prod(sizes[1:]) * further_s
         return latency_s
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def all_to_all_s_per_byte(self, tier: int) -> float:
+        """Between members that stand in racks, as if all of them sent out of theirs."""
+        racks = self.cluster.tiers[0].racks
+        if tier == 0 and racks is not None:
+            return 1 / self.cluster.between_racks(Op.ALL_TO_ALL, racks.size)
         return 1 / self.cluster.bytes_per_s(tier, Op.ALL_TO_ALL)
+
+    def _span(self, axes: tuple[int, ...]) -> Span | None:
+        """Where the members of groups over these axes stand; None where that is in one rack."""
+        racks, outer = self.cluster.tiers[0].racks, [axis for axis in self.cluster.mesh.axes if axis.tier == 0]
+        along = tuple(axis for axis in axes if axis < len(outer))
+        if racks is None or not along:
+            return None
+        found = span(tuple(axis.size for axis in outer), along, racks.size)
+        return found if found.racks > 1 else None
 
     @cached_property
     def all_gather_lines(self) -> Lines:

@@ -54,7 +54,11 @@ class PipelineModel:
         mesh = cluster.mesh
         differ = mesh.coordinates[boundary] != mesh.coordinates[boundary + 1]
         tier = min(axis.tier for axis, differs in zip(mesh.axes, differ, strict=True) if differs)
-        link = cluster.tiers[tier].link(Op.ALL_TO_ALL)
+        racks, node = cluster.tiers[0].racks, cluster.devices // cluster.tiers[0].size
+        if racks is not None and boundary // node // racks.size != (boundary + 1) // node // racks.size:
+            link = racks.link(Op.ALL_TO_ALL)
+        else:
+            link = cluster.tiers[tier].link(Op.ALL_TO_ALL)
         return link.latency_s + self.output_bytes(position) / link.bytes_per_s
 
     def stage_costs(self, positions: Sequence[int]) -> tuple[StageCost, ...]:

@@ -66,11 +66,15 @@ class _Page:
                 link = tier.collectives.get(collective, tier)
                 self.alpha[collective, number] = link.latency_s
                 self.beta[collective, number] = link.bytes_per_s * min(1.0, tier.ports / below)
+        self.racks, self.below = cluster.tiers[0].racks, prod(inner.size for inner in cluster.tiers[1:])
         self.all_to_all_s_per_byte = [1 / self.beta["all_to_all", tier] for tier in self.tiers]
+        if self.racks is not None:
+            self.all_to_all_s_per_byte[0] = 1 / self.uplink("all_to_all", self.racks.size)
         # layers and edges repeat: each of these is worked out once per argument
         self.change_s = cache(self._change_s)
         self.slowest_part = cache(self._slowest_part)
         self.latency_s = cache(self._latency_s)
+        self.standing = cache(self._standing)
 
     # Parts and layouts
 
@@ -323,8 +327,14 @@ class _Page:
         return counts
 
     def all_gather_s(self, axes: Iterable[int], message_bytes: float, collective: str = "all_gather") -> float:
-        s = self.members(axes)
-        return sum(
+        s, seconds = self.members(axes), 0.0
+        r, q, leaving, _ = self.standing(frozenset(axes))
+        if r > 1:
+            assert self.racks is not None
+            s[0] = q
+            seconds = (r - 1) * self.racks.collectives.get(collective, self.racks).latency_s
+            seconds += (r - 1) / (r * prod(s)) * message_bytes / self.uplink(collective, leaving)
+        return seconds + sum(
             (s[t] - 1) * self.alpha[collective, t] + (s[t] - 1) / prod(s[t:]) * message_bytes / self.beta[collective, t]
             for t in self.tiers
         )
@@ -334,7 +344,39 @@ class _Page:
 
     def _latency_s(self, axes: frozenset[int]) -> float:
         s = self.members(axes)
-        return sum((s[t] - 1) * prod(s[t + 1 :]) * self.alpha["all_to_all", t] for t in self.tiers)
+        *_, outside = self.standing(axes)
+        far = outside * prod(s[1:])
+        seconds = sum((s[t] - 1) * prod(s[t + 1 :]) * self.alpha["all_to_all", t] for t in self.tiers)
+        if self.racks is None or not far:
+            return seconds
+        return seconds + far * (
+            self.racks.collectives.get("all_to_all", self.racks).latency_s - self.alpha["all_to_all", 0]
+        )
+
+    def uplink(self, collective: str, leaving: int) -> float:
+        assert self.racks is not None
+        rate = self.racks.collectives.get(collective, self.racks).bytes_per_s
+        return min(rate * min(1.0, self.racks.ports / (leaving * self.below)), self.beta[collective, 0])
+
+    def _standing(self, axes: frozenset[int]) -> tuple[int, int, int, int]:
+        """Of groups that leave a rack: racks of one, members in one, senders out of one, peers elsewhere."""
+        outer = [axis for axis, tier in enumerate(self.tier_of) if tier == 0]
+        if self.racks is None or not axes.intersection(outer):
+            return 1, 1, 0, 0
+        groups: dict[Axes, list[int]] = {}  # by place along the other axes, the rack of every member
+        for member, place in enumerate(product(*(range(self.sizes[axis]) for axis in outer))):
+            apart = tuple(at for axis, at in zip(outer, place, strict=True) if axis not in axes)
+            groups.setdefault(apart, []).append(member // self.racks.size)
+        leaving: dict[int, int] = {}
+        r = q = outside = 0
+        for members in groups.values():
+            counts = [members.count(rack) for rack in set(members)]
+            if len(counts) > 1:
+                r, q = max(r, len(counts)), max(q, *counts)
+                outside = max(outside, len(members) - min(counts))
+                for rack in members:
+                    leaving[rack] = leaving.get(rack, 0) + 1
+        return r, q, max(leaving.values(), default=0), outside
 
     def received_s(self, held: Sequence[int]) -> float:
         """held[0] is needed; held[1 + t] is what the ranks sharing tiers 0..t have of it. Of one byte per item."""

@@ -2,6 +2,7 @@
 
 Every mesh axis slices a dim of the layer or nothing. Within a tier the order is canonical (N from the left, F and C
 from the right, space between; queries lie with space, heads with F), so the same degrees always mean the same devices.
+Linear layers and products take F and C in either order: what one sums over, the next may slice on the same devices.
 Restricting the order and the number of different dims restricts the space; the certificate of a plan says so.
 """
 
@@ -34,13 +35,15 @@ class Space:
     uneven: bool = True  # whether parts of an output may differ in size
 
     def __str__(self) -> str:
+        ordered = " (F and C of linear layers and products in either)" if self.reductions else ""
         return (
-            f"every mesh axis to {'a dim' if self.reductions else 'an output dim'} or nothing, canonical order, "
-            f"at most {self.dims_per_layer} dims per layer and {self.dims_per_tier} per tier"
+            f"every mesh axis to {'a dim' if self.reductions else 'an output dim'} or nothing, "
+            f"canonical order{ordered}, at most {self.dims_per_layer} dims per layer and {self.dims_per_tier} per tier"
             f"{'' if self.uneven else ', equal parts'}"
         )
 
 
+_EITHER_ORDER = (Kind.LINEAR, Kind.MATMUL)
 SPACES = {"full": Space(), "optcnn": Space(dims_per_layer=5, dims_per_tier=5, reductions=False, uneven=False)}
 
 
@@ -143,7 +146,7 @@ def legal_choices(
     if fixed is not None:
         return Choices.of([fixed], mesh)
     dims = frozenset(dim for dim in sliceable_dims(layer) & among if space.reductions or dim in layer.dims)
-    candidates = candidate_choices(dims, mesh, space)
+    candidates = candidate_choices(dims, mesh, space, layer.kind in _EITHER_ORDER)
     legal = np.ones(len(candidates), dtype=bool)
     if not space.uneven:
         for letter, extent in zip(layer.dims, layer.shape, strict=True):
@@ -157,9 +160,9 @@ def legal_choices(
 
 
 @lru_cache(maxsize=256)
-def candidate_choices(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Choices:
-    """Canonical slicings over `dims`, whatever the extents."""
-    return Choices.of(_candidates(dims, mesh, space), mesh)
+def candidate_choices(dims: frozenset[Dim], mesh: Mesh, space: Space, either_order: bool = False) -> Choices:
+    """Canonical slicings over `dims`, whatever the extents; with F and C within a tier in `either_order`."""
+    return Choices.of(_candidates(dims, mesh, space, either_order), mesh)
 
 
 @lru_cache(maxsize=4096)
@@ -168,7 +171,7 @@ def _line(sizes: tuple[int, ...]) -> Mesh:
     return Mesh(tuple(Axis(f"axis{number}", size, 0) for number, size in enumerate(sizes)))
 
 
-def _candidates(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Iterator[Slicing]:
+def _candidates(dims: frozenset[Dim], mesh: Mesh, space: Space, either_order: bool) -> Iterator[Slicing]:
     labels = [label for label in CANONICAL if label is None or label in dims]
     tiers = sorted({axis.tier for axis in mesh.axes})
     per_tier = []
@@ -180,8 +183,16 @@ def _candidates(dims: frozenset[Dim], mesh: Mesh, space: Space) -> Iterator[Slic
             for choice in combinations_with_replacement(labels, count)
             if len(set(choice) - {None}) <= space.dims_per_tier
         ]
+        if either_order:
+            choices += [_turned(choice) for choice in choices if {Dim.F, Dim.C} <= set(choice)]
         per_tier.append(choices)
     for parts in product(*per_tier):
         slicing = tuple(label for part in parts for label in part)
         if len(set(slicing) - {None}) <= space.dims_per_layer:
             yield slicing
+
+
+def _turned(labels: Slicing) -> Slicing:
+    """C before F."""
+    first = labels.index(Dim.F)
+    return (*labels[:first], *(dim for dim in (Dim.C, Dim.F) for _ in range(labels.count(dim))))

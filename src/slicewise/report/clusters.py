@@ -58,14 +58,15 @@ def show_cluster(cluster: Cluster) -> None:
         facts.add_row(name, value)
     notes = {"bandwidth": "of one port", "all busy": "what each device has when all of them send"}
     table = Table("tier", "operation", "bandwidth", "all busy", "latency", "members", "ports", keys=2, notes=notes)
-    for position, tier in enumerate(cluster.tiers):
+    unfolded = cluster.unfolded
+    for position, tier in enumerate(unfolded.tiers):
         for operation in _operations(tier):
             link = tier.link(operation)
             table.add_row(
                 tier.name,
                 operation,
                 amount(link.bytes_per_s, "B/s"),
-                amount(cluster.bytes_per_s(position, operation), "B/s"),
+                amount(unfolded.bytes_per_s(position, operation), "B/s"),
                 seconds(link.latency_s),
                 str(tier.size),
                 str(tier.ports),

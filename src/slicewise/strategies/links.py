@@ -6,7 +6,8 @@ apart they are. No tier's size has to divide anything: racks of 17 nodes are fin
     (p - 1) (alpha + m beta / p)          one tier: a ring, every device passes on m / p bytes
     sum over t of (s_t - 1) alpha_t + (s_t - 1) / (s_t s_(t+1) ...) m phi_t beta_t     several: s_t members along tier t
 
-phi_t is the contention: flows of one member of tier t over the ports it has, at least 1.
+phi_t is the contention: flows of one member of tier t over the ports it has, at least 1. One ring through all devices
+enters and leaves a node once. It visits the nodes in any order, so from each node of a rack it may leave the rack.
 """
 
 from dataclasses import dataclass
@@ -22,9 +23,14 @@ from slicewise.partition.steps import Op
 class Links:
     """Of `devices` devices of a cluster, all communicating at once."""
 
-    cluster: Cluster
+    machine: Cluster
     devices: int
     flat: bool = False  # one ring through all members, at the slowest link that it crosses
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Racks that do not divide are a tier here."""
+        return self.machine.unfolded
 
     @cached_property
     def _below(self) -> tuple[int, ...]:
@@ -47,7 +53,7 @@ class Links:
     def ring(self, operation: str, count: int, stride: int = 1, idle: int = 1) -> Line:
         """All-gather of a message over a group; one in `idle` devices takes part."""
         if self.flat:
-            step = self.neighbour(count, stride, idle, operation)
+            step = self._step(operation, count, stride, idle, len(self.cluster.tiers) - 2)
             return Line((count - 1) * step.latency_s, (count - 1) / count * step.s_per_byte)
         latency_s = s_per_byte = 0.0
         sizes = self.members(count, stride)
@@ -64,12 +70,16 @@ class Links:
 
         Of the devices in a node only those at its border send across.
         """
+        return self._step(operation, count, stride, idle, 0)
+
+    def _step(self, operation: str, count: int, stride: int, idle: int, ordered: int) -> Line:
+        """The same in a row that follows the machine only inside the members of tier `ordered`."""
         latency_s = s_per_byte = 0.0
         sizes = self.members(count, stride)
         for tier, size in enumerate(sizes):
             if size > 1:
                 link = self.cluster.tiers[tier].link(operation)
-                flows = self._below[tier] / prod(sizes[tier + 1 :]) / idle
+                flows = self._below[tier] / prod(sizes[max(tier, ordered) + 1 :]) / idle
                 latency_s = max(latency_s, link.latency_s)
                 s_per_byte = max(s_per_byte, self._phi(tier, flows) / link.bytes_per_s)
         return Line(latency_s, s_per_byte)

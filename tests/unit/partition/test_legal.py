@@ -96,9 +96,20 @@ def test_degrees_mean_the_same_devices_whatever_the_order_they_are_asked_in(net:
     assert (Dim.F, Dim.N) in legal_slicings(conv, GRID)  # another tier, another device
 
 
+def test_only_linear_layers_and_products_take_input_channels_before_filters(net: Net) -> None:
+    conv, linear = net[net.conv(net.input(8, 8, 8, 8), 8)], net[net.linear(net.input(8, 8), 8)]
+    both = {(Dim.F, Dim.C), (Dim.C, Dim.F)}
+    assert both & set(legal_slicings(conv, FOUR)) == {(Dim.F, Dim.C)}
+    assert both <= set(legal_slicings(linear, FOUR))
+    eight = {slicing for slicing in legal_slicings(linear, Mesh.of({"all": 8})) if {Dim.F, Dim.C} <= set(slicing)}
+    assert (Dim.C, Dim.F, Dim.F) in eight
+    assert (Dim.F, Dim.C, Dim.F) not in eight
+
+
 def test_a_space_says_what_it_leaves_out() -> None:
     assert str(Space(dims_per_layer=2, dims_per_tier=1)) == (
-        "every mesh axis to a dim or nothing, canonical order, at most 2 dims per layer and 1 per tier"
+        "every mesh axis to a dim or nothing, canonical order "
+        "(F and C of linear layers and products in either), at most 2 dims per layer and 1 per tier"
     )
 
 

@@ -52,6 +52,21 @@ def test_one_ring_through_all_devices_goes_at_the_slowest_link() -> None:
     assert line.s_per_byte == pytest.approx(15 / 16 / 1e9)
 
 
+@pytest.mark.parametrize(("ports", "stretch"), [(99, 1), (6, 1), (3, 2), (2, 3), (1, 6)])
+def test_over_subscription_acts_on_one_ring_through_all_devices(ports: int, stretch: int) -> None:
+    """The nodes come in any order: each of the six of a rack may send out of it."""
+    plain = machine(2, 6, 2)
+    cluster = replace(plain, tiers=(replace(plain.tiers[0], bytes_per_s=2e9, ports=ports), *plain.tiers[1:]))
+    line = Links(cluster, 24, flat=True).ring(Op.ALL_REDUCE, 24)
+    assert line.s_per_byte == pytest.approx(23 / 24 * stretch / 2e9)
+    assert Links(cluster, 24).neighbour(24).s_per_byte == pytest.approx(1 / 2e9)  # a row follows the machine
+
+
+def test_racks_that_are_not_full_are_a_tier_for_the_closed_forms() -> None:
+    tiers = machine(2, 17, 4)
+    assert Links(tiers.with_devices(256), 256).members(256) == Links(tiers, 256).members(256) == (4, 17, 4)
+
+
 def test_over_subscription_is_fewer_ports() -> None:
     plain = machine(2, 3, 2, ports=6)
     third = replace(plain, tiers=(replace(plain.tiers[0], ports=2), *plain.tiers[1:]))
