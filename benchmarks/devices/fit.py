@@ -10,7 +10,7 @@ from benchmarks.devices import fitted
 from benchmarks.devices.catalogue import write
 from benchmarks.devices.fitting import fit
 from benchmarks.devices.run import report
-from benchmarks.devices.samples import DATA, boards, samples
+from benchmarks.devices.samples import DATA, boards, timings
 from benchmarks.devices.scores import predict, scores
 from benchmarks.devices.validation import across_devices, across_shapes
 
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--validate", action="store_true")
     arguments = parser.parse_args()
-    rows, described = samples(DATA), boards(DATA)
+    rows, described = timings(DATA).rows, boards(DATA)
     records = fit(rows, described)
     if arguments.write:
         fitted.save(records)

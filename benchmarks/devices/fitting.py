@@ -13,8 +13,8 @@ from scipy.optimize import least_squares
 from scipy.sparse import lil_matrix
 
 from benchmarks.devices.boards import standing
-from benchmarks.devices.record import PRODUCTS, SIZES, Record, seconds
-from benchmarks.devices.samples import Board, Sample, batches, column
+from benchmarks.devices.record import SIZES, Record, seconds
+from benchmarks.devices.samples import PRODUCTS, Board, Sample, batches, column
 
 ROUND = 0.15  # errors below this count as squares
 ROWS = 300  # of an operator on a device, taken by a hash of their shapes: more would drown the others

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.devices.boards import apart, standing
-from benchmarks.devices.samples import Batch, Board
+from benchmarks.devices.samples import PRODUCTS, Batch, Board
 from slicewise.cost.utilisation import arithmetic_s, kernel_s
 
-PRODUCTS = ("linear", "product", "pointwise", "winograd", "window", "strided")
 SIZES = ("linear", "forward", "backward_input", "backward_weight")
 FILL_FLOPS = 1e13  # a device fills with so many outputs per this many fp32 FLOP/s
 
@@ -26,7 +25,7 @@ class Record:
 
     @property
     def source(self) -> str:
-        return self.group.split("/")[2]
+        return self.group.rsplit("/", 1)[1]
 
     @property
     def on_matrix_units(self) -> bool:
@@ -70,15 +69,19 @@ def half_size(values: Mapping[str, float], size: str, board: Board) -> tuple[flo
 
 
 def by_rule(group: str, board: Board, known: Iterable[Record]) -> Record:
-    """Each value as the devices of near generations have it, among those that the same source timed."""
-    device, dtype, source = group.split("/")
+    """Each value as the devices of near generations have it, among those that the same source timed; what it did not
+    time, as others did.
+    """
+    device, dtype, source = group.rsplit("/", 2)
     generation = standing(device, board.fp32_flops_per_s).generation
     on_matrix_units = dtype == "fp16_mixed"
-    timed = [record for record in known if record.source == source]
+    known = list(known)
+    timed = [record for record in known if record.source == source] or known
     alike = [record for record in timed if record.on_matrix_units == on_matrix_units] or timed
     values, spread = {}, {}
-    for name in {name for record in alike for name in record.values}:
-        values[name] = nearest(generation, [(record, record.values) for record in alike], name)
+    for name in {name for record in known for name in record.values}:
+        having = [record for record in alike if name in record.values] or known
+        values[name] = nearest(generation, [(record, record.values) for record in having], name)
     for name in {name for record in alike for name in record.spread}:
         spread[name] = nearest(generation, [(record, record.spread) for record in alike], name)
     return Record(group=group, generation=generation, values=values, spread=spread)

@@ -2,6 +2,7 @@
 
 import csv
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from slicewise.cost.utilisation import Work, aligned, tiled
 
+# kinds that multiply; all others move bytes
+PRODUCTS = ("linear", "product", "pointwise", "winograd", "window", "strided")
 DATA = Path(__file__).parent / "data"
 # tensors that are read and written
 ELEMENTWISE = {"add": 3, "mul": 3, "div": 3, "pow": 3} | dict.fromkeys(
@@ -22,6 +25,12 @@ CONVOLUTIONS = {
     "conv_backward_input": "backward_input",
     "conv_backward_weight": "backward_weight",
 }
+
+OPERATORS = {
+    "deepbench": {*CONVOLUTIONS, "gemm"},
+    "neusight": {*ELEMENTWISE, "bmm", "linear", "conv", "layernorm", "softmax"},
+}
+SOURCES = tuple(OPERATORS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +77,94 @@ class Sample:
 
 
 def boards(folder: Path) -> dict[tuple[str, str], Board]:
-    """By device and source; a device under `both` or another source's name is found too."""
+    """By device and source; a device under `both` or another source's name is found too. Devices that the folder does
+    not describe are those of the fit.
+    """
     found: dict[tuple[str, str], Board] = {}
-    for row in _rows(folder / "devices.csv"):
-        tensor = row.get("peak_fp16_tensor_flops_per_s")
-        board = Board(
-            name=row["device"],
-            fp32_flops_per_s=float(row["peak_fp32_flops_per_s"]),
-            tensor_flops_per_s=float(tensor) if tensor else None,
-            memory_bytes_per_s=float(row["memory_bytes_per_s"]),
-        )
-        for source in ("deepbench", "neusight"):
-            if row.get("dataset", "both") in (source, "both") or (board.name, source) not in found:
-                found[board.name, source] = board
+    for path in dict.fromkeys((folder, DATA)):
+        here: dict[tuple[str, str], Board] = {}
+        for row in _rows(path / "devices.csv"):
+            board = _board(row)
+            for source in SOURCES if board else ():
+                if row.get("dataset", "both") in (source, "both") or (board.name, source) not in here:
+                    here[board.name, source] = board
+        found = here | found
     return found
 
 
-def samples(folder: Path) -> list[Sample]:
-    """Of whichever of the two files the folder has."""
-    found = [_deepbench(row) for row in _rows(folder / "deepbench_layers.csv")]
-    return found + [_neusight(row) for row in _rows(folder / "neusight_ops.csv")]
+def _board(row: Mapping[str, str]) -> Board | None:
+    """None where it lacks a name, a peak or a bandwidth."""
+    fp32, tensor, memory = (
+        _positive(row.get(name))
+        for name in ("peak_fp32_flops_per_s", "peak_fp16_tensor_flops_per_s", "memory_bytes_per_s")
+    )
+    if not row.get("device") or fp32 is None or memory is None:
+        return None
+    return Board(name=row["device"], fp32_flops_per_s=fp32, tensor_flops_per_s=tensor, memory_bytes_per_s=memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """What a folder holds: samples, and how many rows were left out, by reason."""
+
+    rows: list[Sample]
+    left_out: dict[str, int]
+
+
+def timings(folder: Path) -> Timings:
+    """Of whichever of the two files the folder has. A row that cannot be read is left out and counted."""
+    rows: list[Sample] = []
+    left_out: Counter[str] = Counter()
+    described = boards(folder)
+    for source, name, read in (
+        ("deepbench", "deepbench_layers.csv", _deepbench),
+        ("neusight", "neusight_ops.csv", _neusight),
+    ):
+        for row in _rows(folder / name):
+            why = _unfit(row, source, described)
+            if why is None:
+                try:
+                    rows.append(_sound(read(row)))
+                except (TypeError, ValueError, ZeroDivisionError):
+                    why = f"sizes that make no {row['op']}"
+            if why is not None:
+                left_out[f"{name}: {why}"] += 1
+    return Timings(rows, dict(left_out))
+
+
+def _unfit(row: Mapping[str, str], source: str, described: Mapping[tuple[str, str], Board]) -> str | None:
+    """Why a row says nothing, by its name, its seconds and its device."""
+    if not row.get("device"):
+        return "no device"
+    if (row["device"], source) not in described:
+        return f"{row['device']} is not in devices.csv"
+    if row.get("op") not in OPERATORS[source]:
+        return f"unknown operator {row.get('op')}"
+    return None if _positive(row.get("seconds")) else "no seconds"
+
+
+def _sound(sample: Sample) -> Sample:
+    """There is something to compute."""
+    product = (sample.rows, sample.columns, sample.reduction) if sample.kind in PRODUCTS else ()
+    if not all(0 < size < float("inf") for size in (*product, sample.groups, sample.bytes)):
+        raise ValueError(sample)
+    return sample
+
+
+def _side(size: int, kernel: int, padding: int, stride: int) -> int:
+    """Positions of a window's output."""
+    side = (size + 2 * padding - kernel) // stride + 1
+    if side < 1:
+        raise ValueError(side)
+    return side
+
+
+def _positive(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value < float("inf") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,32 +208,35 @@ def column(rows: Iterable[Sample], name: str) -> NDArray[Any]:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
+    if not path.is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def _deepbench(row: Mapping[str, str]) -> Sample:
+    dtype = row.get("dtype") or "fp32"
     names = ("op", "n", "c", "h", "w", "f", "kernel_h", "kernel_w", "pad_h", "pad_w", "stride_h", "stride_w", "m", "k")
     said: dict[str, Any] = {
         "device": row["device"],
-        "dtype": row["dtype"],
+        "dtype": dtype,
         "source": "deepbench",
         "op": row["op"],
-        "seconds": float(row["seconds"]),
+        "seconds": float(row.get("seconds") or ""),
         "shape": "/".join(row.get(name) or "" for name in (*names[1:], "trans_a", "trans_b")),
     }
-    item_bytes = 4 if row["dtype"] == "fp32" else 2
+    item_bytes = 4 if dtype == "fp32" else 2
     if row["op"] == "gemm":
-        m, n, k = (float(row[name]) for name in "mnk")
+        m, n, k = (float(row.get(name) or "") for name in "mnk")
         return Sample(
             **said, kind="linear", direction="forward", rows=n, columns=m, reduction=k,
             bytes=item_bytes * (m * k + k * n + m * n),
         )  # fmt: skip
-    n, c, h, w, f, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w = (int(row[name]) for name in names[1:12])
-    out_h, out_w = (h + 2 * pad_h - kernel_h) // stride_h + 1, (w + 2 * pad_w - kernel_w) // stride_w + 1
-    on_tensor_cores = row["dtype"] == "fp16_mixed"
+    n, c, h, w, f, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w = (
+        int(row.get(name) or "") for name in names[1:12]
+    )
+    out_h, out_w = _side(h, kernel_h, pad_h, stride_h), _side(w, kernel_w, pad_w, stride_w)
+    on_tensor_cores = dtype == "fp16_mixed"
     kind = _family(kernel_h, kernel_w, stride_h, stride_w, winograd=not on_tensor_cores)
     taps, rows = kernel_h * kernel_w, float(n * out_h * out_w)
     return Sample(
@@ -187,12 +267,12 @@ def _neusight(row: Mapping[str, str]) -> Sample:
         "source": "neusight",
         "op": op,
         "direction": "forward",
-        "seconds": float(row["seconds"]),
+        "seconds": float(row.get("seconds") or ""),
         "shape": "/".join(row.get(name) or "" for name in (*names, "kernel", "stride")),
     }
-    b = int(row["b"])
+    b = int(row.get("b") or "")
     if op in ("bmm", "linear"):
-        m, n, k = (int(row[name]) for name in "mnk")
+        m, n, k = (int(row.get(name) or "") for name in "mnk")
         batches, rows, matrices = (b, m, b) if op == "bmm" else (1, b * m, 1)
         return Sample(
             **said, kind="product" if op == "bmm" else "linear", rows=rows, columns=k, reduction=n, groups=batches,
@@ -200,10 +280,10 @@ def _neusight(row: Mapping[str, str]) -> Sample:
         )  # fmt: skip
     if op == "conv":
         c, f, size, kernel, stride, padding = (
-            int(row[name]) for name in ("c_in", "c_out", "size", "kernel", "stride", "padding")
+            int(row.get(name) or "") for name in ("c_in", "c_out", "size", "kernel", "stride", "padding")
         )
         kind = _family(kernel, kernel, stride, stride, winograd=True)
-        side = (size + 2 * padding - kernel) // stride + 1
+        side = _side(size, kernel, padding, stride)
         rows = b * side * side
         return Sample(
             **said, kind=kind, rows=(rows + b * tiled(side) ** 2) / 2 if kind == "winograd" else rows,
@@ -212,4 +292,4 @@ def _neusight(row: Mapping[str, str]) -> Sample:
         )  # fmt: skip
     passes = ELEMENTWISE.get(row["op"], 2)
     kind = {"layernorm": "norm", "softmax": "softmax"}.get(op, "elementwise")
-    return Sample(**said, kind=kind, bytes=4.0 * passes * b * int(row["h"]))
+    return Sample(**said, kind=kind, bytes=4.0 * passes * b * int(row.get("h") or ""))

@@ -1,7 +1,6 @@
 """Predictions for a folder of timings, and how right they are: by operator and by device, known or not."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ def predict(
     groups = column(rows, "group")
     for group in np.unique(groups):
         places = np.flatnonzero(groups == group)
-        device, _, source = group.split("/")
+        device, _, source = group.rsplit("/", 2)
         board = boards[device, source]
         known = records.get(str(group))
         record = completed(known, board, records.values()) if known else by_rule(group, board, records.values())
@@ -51,15 +50,3 @@ def _told(rows: Sequence[Sample], values: NDArray[np.float64], known: NDArray[np
 
 def _means(values: NDArray[np.float64], labels: NDArray[Any]) -> dict[str, float]:
     return {str(label): float(values[labels == label].mean()) for label in np.unique(labels)}
-
-
-def check(rows: Sequence[Sample], boards: Mapping[tuple[str, str], Board], folder: Path) -> None:
-    """Every device that was timed must be described."""
-    missing = sorted({row.device for row in rows if (row.device, row.source) not in boards})
-    if missing or not rows:
-        what = (
-            f"{', '.join(missing)} missing in devices.csv"
-            if missing
-            else "no deepbench_layers.csv, no neusight_ops.csv"
-        )
-        raise SystemExit(f"{folder}: {what}")

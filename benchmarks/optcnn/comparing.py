@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from benchmarks.optcnn.paper import BATCH_PER_GPU, GPUS, NETWORKS, STRATEGIES, Bar, bars
-from benchmarks.optcnn.predicting import Side, StrategyFigures, model_of, predictions, scale_for
+from benchmarks.optcnn.predicting import Side, StrategyFigures, model_of, prediction, predictions, scale_for
 from slicewise.graph.kind import Trait
 
 
@@ -23,6 +23,11 @@ class Row:
     @property
     def speed_error(self) -> float:
         return self.ours.images_per_s / self.paper.images_per_s - 1
+
+    @property
+    def step_error(self) -> float:
+        """(estimated - measured) / measured seconds of a step, as the paper's table 4 has it."""
+        return self.paper.images_per_s / self.ours.images_per_s - 1
 
     @property
     def bytes_error(self) -> float:
@@ -43,6 +48,13 @@ def compare(side: Side, gpus: Sequence[int] = GPUS) -> list[Row]:
                 for name in STRATEGIES
             ]
     return rows
+
+
+def error_alone(side: Side, network: str) -> float:
+    """The same on one GPU, with nothing scaled to it."""
+    model = model_of(side, network, 1)
+    images_per_s = prediction(model, {layer.name: () for layer in model.graph}).images_per_s
+    return bars()[network, "data", 1].images_per_s / images_per_s - 1
 
 
 def mean_error(rows: Iterable[Row]) -> float:

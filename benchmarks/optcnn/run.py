@@ -9,7 +9,7 @@ from benchmarks.optcnn.comparing import Row, best_fitted_error, compare, lead, m
 from benchmarks.optcnn.paper import GIB, NETWORKS, SEARCH, VGG16_PLAN, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, scale_for
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
-from benchmarks.optcnn.tables import assumptions, beside, fewer_bytes, filters, inception, readings
+from benchmarks.optcnn.tables import assumptions, beside, cost_errors, fewer_bytes, filters, inception, readings
 from slicewise.cost.breakdown import Cost
 from slicewise.partition.spelling import spelled
 from slicewise.search.elimination import eliminate
@@ -147,6 +147,7 @@ def main() -> None:
     filters()
     fewer_bytes(papers)
     beside("Our own cost model, full space", ours)
+    cost_errors(papers, ours)
     assumptions(papers, ours)
     inception()
     verdicts(papers, searched)

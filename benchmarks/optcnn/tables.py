@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from benchmarks.markdown import show
-from benchmarks.optcnn.comparing import Row, compare, lead, least_gather, mean_error, misordered
-from benchmarks.optcnn.paper import GIB, GPUS, NETWORKS, STRATEGIES, bars
+from benchmarks.optcnn.comparing import Row, compare, error_alone, lead, least_gather, mean_error, misordered
+from benchmarks.optcnn.paper import COST_ERRORS, GIB, GPUS, NETWORKS, STRATEGIES, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, model_of, prediction, predictions, scale_for, within_bytes
 from benchmarks.optcnn.readings import READINGS
 from slicewise.graph.kind import Kind
@@ -28,6 +28,22 @@ def cells(row: Row) -> list[str]:
         f"{row.ours.images_per_s:.0f}",
         f"{row.speed_error:+.1%}",
     ]
+
+
+def cost_errors(papers: Sequence[Row], ours: Sequence[Row]) -> None:
+    """Table 4: how far each cost model is off for the step of its own layer-wise plan."""
+    lines = []
+    for network, stated in COST_ERRORS.items():
+        lines.append([NETWORKS[network], "the paper, its own runs", "", *(f"{error:+.0%}" for error in stated)])
+        for name, side, rows in (("--cost optcnn", PAPERS, papers), ("--cost analytic", OURS, ours)):
+            off = [row.step_error for row in rows if (row.network, row.strategy) == (network, "layerwise")]
+            alone = error_alone(side, network)
+            lines.append([NETWORKS[network], name, f"{alone:+.0%}", "scaled", *(f"{error:+.0%}" for error in off)])
+    show(
+        "Table 4: (estimated - measured) / measured step of the layer-wise plan; measured by the paper",
+        ["network", "cost model", "1 GPU, not scaled", "1 GPU", *(f"{count} GPUs" for count in GPUS)],
+        lines,
+    )
 
 
 def errors(rows: Sequence[Row]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.paradl.networks import DATA
 from slicewise.fitting.runs import Run
 
-MODELS = {"ResNet-50": "resnet50", "VGG-16": "vgg16", "ResNet-50 v1.5": "resnet50"}
+MODELS = {"ResNet-50": "resnet50", "VGG-16": "vgg16", "ResNet-50 v1.5": "resnet50", "ResNet-101": "resnet101"}
 DTYPES = {"FP32": "fp32", "TF32": "tf32", "AMP": "fp16"}
 GPUS_PER_NODE = 4  # of the ParaDL runs: hybrids have a group per node
 # FW + BW seconds per sample on one V100, as the authors profiled them
@@ -55,6 +55,23 @@ def authors() -> dict[tuple[str, str, int], float]:
         (MODELS[line["model"]], line["strategy"], int(line["gpus"])): float(line["iteration_s"])
         for line in _lines("paradl_authors_projections.csv")
     }
+
+
+def authors_terms() -> dict[tuple[str, str, int], tuple[float, float]]:
+    """The same as compute and communication, where the figure tells them apart."""
+    return {
+        (MODELS[line["model"]], line["strategy"], int(line["gpus"])): (float(line["comp_s"]), float(line["comm_s"]))
+        for line in _lines("paradl_authors_projections.csv")
+        if line["comp_s"]
+    }
+
+
+def gpipe_rows() -> list[Run]:
+    """torchgpipe's ResNet-101: one GPU without recomputation, then pipelines on several."""
+    lines = [line for line in _lines("measured_gpu_runs.csv") if line["source"].startswith("torchgpipe")]
+    alone = [line for line in lines if line["strategy"] == "serial"]
+    several = [line for line in lines if line["strategy"] == "pipeline" and int(line["gpus"]) > 1]
+    return [_row(line).run for line in (*alone, *several)]
 
 
 def collectives() -> list[dict[str, str]]:

@@ -62,6 +62,10 @@ class PublishedRun:
     iteration_s: float
 
     @property
+    def device(self) -> str:
+        return self.machine.device.name
+
+    @property
     def software(self) -> str:
         return self.machine.software
 

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, load_cluster, parse_cluster
+from slicewise.cluster.writing import to_toml
 from slicewise.fitting.fit import fit
 from slicewise.fitting.parameters import parameters
 from slicewise.fitting.projecting import Projector
 from slicewise.fitting.runs import Run
+from slicewise.strategies.projecting import oracle
 from tests.campaigns import LONG
 
 PROJECTOR = Projector()
@@ -120,3 +122,49 @@ def test_measured_parts_of_an_iteration_are_believed() -> None:
     talking = fit([replace(run, compute_s=0.03, communication_s=0.05)], base, PROJECTOR).cluster
     assert computing.device.efficiency["conv"] < talking.device.efficiency["conv"]
     assert computing.tiers[0].link("gradient").bytes_per_s > talking.tiers[0].link("gradient").bytes_per_s
+
+
+@pytest.mark.parametrize("factor", [4.0, 0.25])
+@pytest.mark.parametrize("others", [(), ("resnet50",)])
+def test_a_network_may_take_four_times_what_the_preset_says(factor: float, others: tuple[str, ...]) -> None:
+    """One run of each is enough; a network beside it keeps its own pace."""
+    base = load_cluster("dgx-a100")
+    runs = [Run(model=name, strategy="serial", devices=1, batch=64, iteration_s=1.0) for name in ("alexnet", *others)]
+    first, *rest = measured(runs, base)
+    first = replace(first, iteration_s=factor * first.iteration_s)
+    learned = fit([first, *rest], base, PROJECTOR)
+    assert learned.projected_s[0] == pytest.approx(first.iteration_s, rel=0.25)
+    assert learned.projected_s[1:] == pytest.approx([run.iteration_s for run in rest], rel=0.05)
+    paces = learned.cluster.tuning.compute
+    assert set(paces) == ({"alexnet", *others} if others else set())
+    assert abs(sum(np.log(list(paces.values())))) < 0.1  # what they have in common is the device's
+    left = parse_cluster(to_toml(learned.cluster), "written")
+    assert PROJECTOR.seconds([first, *rest], left) == pytest.approx(learned.projected_s, rel=1e-3)  # written short
+
+
+def test_networks_that_lie_far_apart_widen_the_range_of_others() -> None:
+    base = load_cluster("dgx-a100")
+    names = ("alexnet", "resnet50")
+    runs = measured([Run(model=m, strategy="serial", devices=1, batch=64, iteration_s=1.0) for m in names], base)
+    spoiled = [replace(runs[0], iteration_s=4 * runs[0].iteration_s), runs[1]]
+    near, far = (fit(some, base, PROJECTOR).cluster for some in (runs, spoiled))
+    widths = []
+    for cluster in (near, far):
+        (row,) = oracle("vgg16", cluster, devices=[1], batch=64, strategies=["serial"])
+        widths.append(row.high_s / row.low_s)
+    assert widths[1] > widths[0] > 1.5**2
+
+
+def test_memory_reuse_is_the_median_of_what_was_measured() -> None:
+    base = load_cluster("dgx-a100")
+    runs = [Run(model="alexnet", strategy="serial", devices=1, batch=batch, iteration_s=0.01) for batch in (32, 64, 96)]
+    counted = [terms.memory_bytes for terms in PROJECTOR.terms(runs, base)]
+    given = [
+        replace(run, memory_bytes=factor * held)
+        for run, held, factor in zip(runs, counted, (1.2, 1.3, 9.0), strict=True)
+    ]
+    learned = fit(given, base, PROJECTOR)
+    assert learned.cluster.tuning.memory_reuse == pytest.approx(1.3)
+    told = next(item for item in learned.parameters if item.name == "memory held over counted")
+    assert (told.runs, told.preset) == (3, 1.0)
+    assert fit(runs, base, PROJECTOR).cluster.tuning.memory_reuse == 1.0

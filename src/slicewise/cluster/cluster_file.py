@@ -95,6 +95,7 @@ class FixedComputeFields(Table):
 
 class TuningFields(Table):
     fixed_compute: FixedComputeFields = field(default_factory=FixedComputeFields)
+    compute: dict[Name, Positive] = field(default_factory=dict)
     communication: CommunicationFields = field(default_factory=CommunicationFields)
     flat_rings: bool | UnsetType = UNSET
     layer_messages: bool | UnsetType = UNSET

@@ -18,6 +18,8 @@ class Tuning:
 
     # per way of sharding, the share of a layer's compute that stays however thin it is cut: f + (1 - f) / p
     fixed_compute: Mapping[str, float] = field(default_factory=dict)
+    # per network, the seconds of its layers over what the device says
+    compute: Mapping[str, float] = field(default_factory=dict)
     # per strategy, the seconds of its communication over those of the closed form
     communication: Mapping[str, float] = field(default_factory=dict)
     # collectives run one ring through all their devices: p - 1 steps at the slowest link, one flow per link;
@@ -47,6 +49,10 @@ class Tuning:
         """What is left of a layer's compute on each of `parts` devices."""
         fixed = self.fixed_compute.get(kind, 0.0)
         return fixed + (1 - fixed) / parts
+
+    def pace(self, network: str) -> float:
+        """How many times what the device says a network's layers take."""
+        return self.compute.get(network, 1.0)
 
     def stretch(self, strategy: str) -> float:
         """How many times the closed form a strategy's communication takes."""

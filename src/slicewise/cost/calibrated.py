@@ -92,7 +92,8 @@ class CalibratedModel(OwnModel):
 
     name: ClassVar[str] = "calibrated"
     coarsens: ClassVar[bool] = False
-    recosted: ClassVar[bool] = False
+    recosted: ClassVar[bool] = True
+    formulated: ClassVar[bool] = False
 
     @cached_property
     def compute(self) -> Compute:

@@ -37,7 +37,10 @@ class MeasuredCompute(Compute):
         return seconds + self.forward_s(layer, part) if self.recomputes(layer) else seconds
 
     def update_s(self, layer: Layer, part: Share) -> Floats:
-        return self._known(layer, part, "update_s", self._calibrated.update_s(layer, part))
+        otherwise = self._calibrated.update_s(layer, part)
+        if not any(weight.updated for weight in layer.weights):  # nothing is, whatever a table says
+            return otherwise
+        return self._known(layer, part, "update_s", otherwise)
 
     @property
     def _calibrated(self) -> CalibratedCompute:
@@ -97,7 +100,9 @@ class MeasuredModel(OwnModel):
 
     name: ClassVar[str] = "measured"
     coarsens: ClassVar[bool] = False
-    recosted: ClassVar[bool] = False
+    recosted: ClassVar[bool] = True
+    formulated: ClassVar[bool] = False
+    timed: ClassVar[bool] = True
 
     @cached_property
     def compute(self) -> Compute:

@@ -48,6 +48,8 @@ class CostModel(ABC):
     coarsens: ClassVar[bool]  # whether merging inner axes gives a lower bound (search/coarse.py)
     pipelines: ClassVar[bool]  # whether it prices the stages of a pipeline
     recosted: ClassVar[bool]  # whether cost/recost.py prices its plans a second time
+    formulated: ClassVar[bool] = True  # whether compute is docs/cost.md's formula; else recost.py takes it as given
+    timed: ClassVar[bool] = False  # whether layers take what they were seen to take, one by one, where that is known
 
     @cached_property
     def network(self) -> Network:

@@ -1,6 +1,7 @@
 """The layer-wise paper's own assumptions (Jia et al., ICML 2018), for standing beside its tables.
 
-    t_C   compute of the largest part, as in our own model; no update, no statistics between devices
+    t_C   compute of the largest part, measured (`layer_times`) or as in our own model; no update, no statistics between
+          devices
     t_X   all bytes that devices need and do not have, over the bandwidth of the tier they cross: one transfer after
           the other at full bandwidth, no latency; borders of windows are part of it, and gradients take the same way
           back
@@ -20,7 +21,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from slicewise.cost.breakdown import Cost, LayerSeconds
-from slicewise.cost.compute import shares
+from slicewise.cost.compute import AnalyticCompute, Compute, shares
+from slicewise.cost.measured import MeasuredCompute
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.dims import Dim
@@ -42,6 +44,14 @@ class PaperModel(CostModel):
     coarsens: ClassVar[bool] = False
     pipelines: ClassVar[bool] = False
     recosted: ClassVar[bool] = False
+    timed: ClassVar[bool] = True
+
+    @cached_property
+    def compute(self) -> Compute:
+        """t_C: measured where somebody did, as in the paper."""
+        if self.cluster.times:
+            return MeasuredCompute(self.cluster, self.training)
+        return AnalyticCompute(self.cluster, self.training)
 
     @abstractmethod
     def transfer_s(self, items: Floats) -> Floats:

@@ -19,22 +19,35 @@ from slicewise.graph.window import Window
 from slicewise.partition.layout import Slicing
 
 Axes = tuple[int, ...]  # in mesh order
+Given = tuple[float, float, float]  # seconds of forward, backward, update
 Layout = tuple[tuple[Axes, ...], frozenset[int]]  # the axes that shard each dim; the axes along which it is Partial
 
 _FREE = {Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP}
 _PRODUCTS = {Kind.CONV, Kind.LINEAR, Kind.MATMUL, Kind.ATTENTION}
 
 
-def recost(graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN) -> float:
-    """`additive_s` of a plan for `graph`, which has the plan's batch and way to normalise."""
-    return sum(recost_terms(graph, cluster, slicings, training).values())
+def recost(
+    graph: LayerGraph,
+    cluster: Cluster,
+    slicings: Mapping[str, Slicing],
+    training: Training = PLAIN,
+    given: Mapping[str, Given] | None = None,
+) -> float:
+    """`additive_s` of a plan for `graph`, which has the plan's batch and way to normalise. `given`: what each
+    layer takes on its device, where that was measured and follows from no formula.
+    """
+    return sum(recost_terms(graph, cluster, slicings, training, given).values())
 
 
 def recost_terms(
-    graph: LayerGraph, cluster: Cluster, slicings: Mapping[str, Slicing], training: Training = PLAIN
+    graph: LayerGraph,
+    cluster: Cluster,
+    slicings: Mapping[str, Slicing],
+    training: Training = PLAIN,
+    given: Mapping[str, Given] | None = None,
 ) -> dict[str, float]:
     """The same by term, under the names of docs/cost.md."""
-    page = _Page(graph, cluster, training)
+    page = _Page(graph, cluster, training, given)
     totals = dict.fromkeys(("forward_s", "backward_s", "update_s", "halo_s", "reduce_s", "sync_s", "transfer_s"), 0.0)
     for layer in graph:
         for term, seconds in page.layer_terms(layer, slicings[layer.name]).items():
@@ -47,8 +60,10 @@ def recost_terms(
 class _Page:
     """The page's formulas for one network on one machine."""
 
-    def __init__(self, graph: LayerGraph, cluster: Cluster, training: Training) -> None:
-        self.graph, self.device, self.training = graph, cluster.device, training
+    def __init__(
+        self, graph: LayerGraph, cluster: Cluster, training: Training, given: Mapping[str, Given] | None = None
+    ) -> None:
+        self.graph, self.device, self.training, self.given = graph, cluster.device, training, given
         self.fused = cluster.software == "tuned" and training.dtype in ("bf16", "fp16")
         self.item_bytes = 2 if training.dtype in ("bf16", "fp16") else 4
         self.sizes = [axis.size for axis in cluster.mesh.axes]
@@ -95,15 +110,27 @@ class _Page:
     def layer_terms(self, layer: Layer, slicing: Slicing) -> dict[str, float]:
         gets_gradient = layer.name in self.graph.gradients
         halo_s = self.halo_s(layer, slicing) if layer.windows else 0.0
+        return self.own_terms(layer, slicing, gets_gradient) | {
+            "halo_s": (2 if self.returns_gradient(layer, 0) else 1) * halo_s + self.round_s(layer, slicing),
+            "reduce_s": self.reduce_s(layer, slicing, gets_gradient),
+            "sync_s": self.sync_s(layer, slicing),
+        }
+
+    def own_terms(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> dict[str, float]:
+        """What a device does by itself. Nothing is computed where there is nothing to compute, whatever is given."""
+        if self.given is not None:
+            forward_s, backward_s, update_s = self.given[layer.name]
+            works = layer.kind not in _FREE
+            updates = self.updated_items(layer, slicing) > 0
+            return {
+                "forward_s": forward_s if works else 0.0,
+                "backward_s": backward_s if works and gets_gradient else 0.0,
+                "update_s": update_s if updates else 0.0,
+            }
         return {
             "forward_s": self.pass_s(layer, slicing, "forward"),
             "backward_s": self.backward_s(layer, slicing) if gets_gradient else 0.0,
             "update_s": self.update_s(layer, slicing),
-            "halo_s": halo_s * 2
-            if halo_s and self.returns_gradient(layer, 0)
-            else halo_s + self.round_s(layer, slicing),
-            "reduce_s": self.reduce_s(layer, slicing, gets_gradient),
-            "sync_s": self.sync_s(layer, slicing),
         }
 
     def pass_s(self, layer: Layer, slicing: Slicing, direction: str) -> float:

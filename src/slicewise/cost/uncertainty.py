@@ -16,7 +16,7 @@ Where nobody said which software trains, the range reaches from the faster level
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, hypot, log
+from math import exp, hypot, log, sqrt
 from typing import Any
 
 from slicewise.cluster.cluster import SOFTWARE, Cluster
@@ -102,7 +102,9 @@ def _after_fit(cluster: Cluster, model: str, left: float) -> Doubt:
     fitted, known = cluster.tuning.networks, fitted_ranges()
     if not fitted or model in fitted:
         return Doubt(whole=left, parts=(("what the fit left", left),))
-    network = hypot(known.network, known.unseen)
+    paces = [log(factor) for factor in cluster.tuning.compute.values()]
+    apart = sqrt(sum(pace**2 for pace in paces) / len(paces)) if paces else 0.0  # how far fitted networks differ
+    network = max(hypot(known.network, known.unseen), apart)
     parts = {"what the fit left": left, "network": network, "communication": known.communication}
     return Doubt(
         whole=left,

@@ -4,11 +4,12 @@
                            + sum over parameters of ((log theta - log preset) / spread)^2 / 2
 
 rho(z) = sqrt(1 + z^2) - 1 grows like z^2 / 2 for small z, and like |z| for runs that no theta explains. What no run
-speaks about stays at its preset. Compute and communication count beside the iteration where a run has them.
+speaks about stays at its preset. Compute and communication count beside the iteration where a run has them. gamma, what
+is really held of the bytes that are counted, is the median over runs whose memory was measured.
 Uncertainties come from the curvature at the minimum; runs that scatter more than sigma count for less there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,8 @@ from slicewise.partition.choices import Floats
 
 SIGMA = 0.1  # what runs of one machine scatter, relative
 KINDS = ("iteration_s", "compute_s", "communication_s")
+HELD_SPREAD = 0.2  # of one run's memory over what is counted, where there is no other
+NOTHING = 0.02  # what networks may move together: that is the device's part
 SPEAKS = 0.01  # a run speaks about a parameter that moves it by this share of its own change
 
 
@@ -57,12 +60,14 @@ def fit(
     project = projector or Projector()
     learned = _learn(runs, base, project, sigma, distrust)
     margin = 2 * max(learned.deviation, _deviation_beyond(runs, base, project, sigma, distrust))
-    networks = tuple(sorted({run.model for run in runs}))
-    tuning = replace(learned.cluster.tuning, margin=margin, networks=networks)
+    networks = tuple(sorted({project.graph(run).name for run in runs}))
+    held = _memory_held(runs, learned.cluster, project)
+    reuse = held[0].value if held else learned.cluster.tuning.memory_reuse
+    tuning = replace(learned.cluster.tuning, margin=margin, networks=networks, memory_reuse=reuse)
     cluster = replace(learned.cluster, origin="fitted", tuning=tuning)
     return Fit(
         cluster=cluster,
-        parameters=learned.parameters,
+        parameters=(*learned.parameters, *held),
         projected_s=tuple(float(seconds) for seconds in project.seconds(runs, cluster)),
         margin=margin,
     )
@@ -78,7 +83,8 @@ class _Learned:
 def _learn(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float, distrust: float) -> _Learned:
     from scipy.optimize import least_squares  # only here: planning and projecting start without it
 
-    given = list(parameters(base, tuple(dict.fromkeys(run.strategy for run in runs))))
+    strategies = tuple(dict.fromkeys(run.strategy for run in runs))
+    given = list(parameters(base, strategies, _paced(project.graph(run).name for run in runs)))
     seen = [(number, kind) for number, run in enumerate(runs) for kind in KINDS if getattr(run, kind) is not None]
     measured = np.log([getattr(runs[number], kind) for number, kind in seen])
 
@@ -94,8 +100,11 @@ def _learn(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float,
     spread = distrust * np.array([given[number].spread for number in spoken])
     most = np.log([given[number].most / given[number].value for number in spoken])
 
+    relative = np.array([given[number].relative for number in spoken], dtype=bool)
+
     def residuals(moved: Floats) -> Floats:
-        return np.concatenate([_tamed(off(_spread_out(moved, spoken, len(given))) / sigma), moved / spread])
+        told = _tamed(off(_spread_out(moved, spoken, len(given))) / sigma)
+        return np.concatenate([told, moved / spread, [moved[relative].sum() / (distrust * NOTHING)]])
 
     found = least_squares(residuals, np.zeros(len(spoken)), bounds=(-np.inf, most + 1e-9))
     moved = _spread_out(found.x, spoken, len(given))
@@ -118,6 +127,27 @@ def _learn(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float,
         for number, parameter in enumerate(given)
     )
     return _Learned(_moved(base, given, moved), learned, float(np.sqrt(np.mean(left**2) + np.mean(left_open))))
+
+
+def _memory_held(runs: Sequence[Run], cluster: Cluster, project: Projector) -> tuple[Fitted, ...]:
+    """gamma: the median of measured over counted bytes; nothing where no run has its memory measured."""
+    known = [run for run in runs if run.memory_bytes is not None]
+    if not known:
+        return ()
+    before = cluster.tuning.memory_reuse
+    counted = [terms.memory_bytes for terms in project.terms(known, cluster)]
+    ratios = np.log([run.memory_bytes or 1.0 for run in known]) - np.log(counted)
+    middle = float(np.median(ratios))
+    off = float(np.sqrt(np.mean((ratios - middle) ** 2) / len(known))) if len(known) > 1 else HELD_SPREAD
+    value = before * float(np.exp(middle))
+    told = Fitted(name="memory held over counted", unit="", preset=before, value=value, deviation=off, runs=len(known))
+    return (told,)
+
+
+def _paced(names: Iterable[str]) -> tuple[str, ...]:
+    """Networks with a pace of their own: those with others beside them. One alone stands for the device."""
+    found = tuple(dict.fromkeys(names))
+    return found if len(found) > 1 else ()
 
 
 def _deviation_beyond(runs: Sequence[Run], base: Cluster, project: Projector, sigma: float, distrust: float) -> float:

@@ -13,7 +13,9 @@ from slicewise.strategy import STRATEGIES
 
 RATE_SPREAD = 0.5  # bandwidths: protocols, packing and sharing that no data sheet has
 LATENCY_SPREAD = 0.3
-DEVICE_SPREAD = 0.3  # single-GPU presets are near published training
+MEMORY_SPREAD = 0.3  # single-GPU presets are near published training
+# of a device's arithmetic, and of one network beside the others: with a sigma of 0.1, a run alone can say 4 times
+COMPUTE_SPREAD, NETWORK_SPREAD = 0.5, 0.4
 STAGED_SPREAD = 0.7
 STRATEGY_SPREAD = 0.2  # strategies differ less from each other than machines do
 FIXED_SPREAD = 0.5
@@ -30,25 +32,35 @@ class Parameter:
     spread: float
     put: Callable[[Cluster, float], Cluster]
     most: float = float("inf")
+    relative: bool = False  # to the others of its kind: their mean is that of the device, and does not move
 
 
-def parameters(cluster: Cluster, strategies: tuple[str, ...]) -> Iterator[Parameter]:
-    """All that runs of these strategies could speak about."""
+def parameters(cluster: Cluster, strategies: tuple[str, ...], networks: tuple[str, ...] = ()) -> Iterator[Parameter]:
+    """All that runs of these strategies could speak about; `networks` have a pace of their own."""
     yield Parameter(
         name="compute efficiency",
         unit="",
         value=cluster.device.efficiency["conv"],
-        spread=DEVICE_SPREAD,
+        spread=COMPUTE_SPREAD,
         put=_with_efficiency,
     )
     yield Parameter(
         name="memory rate",
         unit="B/s",
         value=cluster.device.memory_bytes_per_s,
-        spread=DEVICE_SPREAD,
+        spread=MEMORY_SPREAD,
         put=lambda on, value: replace(on, device=replace(on.device, memory_bytes_per_s=value)),
     )
     tuning = cluster.tuning
+    for network in networks:
+        yield Parameter(
+            name=f"compute of {network}",
+            unit="",
+            value=tuning.pace(network),
+            spread=NETWORK_SPREAD,
+            put=_with_pace(network),
+            relative=True,
+        )
     yield Parameter(
         name="compute that stays in shards",
         unit="",
@@ -125,6 +137,13 @@ def _with_efficiency(on: Cluster, value: float) -> Cluster:
 def _with_fixed_compute(on: Cluster, value: float) -> Cluster:
     fixed = {**on.tuning.fixed_compute, "filter": value, "channel": value}
     return replace(on, tuning=replace(on.tuning, fixed_compute=fixed))
+
+
+def _with_pace(network: str) -> Callable[[Cluster, float], Cluster]:
+    def put(on: Cluster, value: float) -> Cluster:
+        return replace(on, tuning=replace(on.tuning, compute={**on.tuning.compute, network: value}))
+
+    return put
 
 
 def _with_stretch(strategy: str) -> Callable[[Cluster, float], Cluster]:

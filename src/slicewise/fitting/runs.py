@@ -15,7 +15,7 @@ from slicewise.dtype import DTYPES
 from slicewise.errors import RequestError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import number, parse_csv, read_text
-from slicewise.formats.schema import Count, Name, Seconds, Table
+from slicewise.formats.schema import Count, Name, Positive, Seconds, Table
 from slicewise.formats.words import shown
 from slicewise.graph.sources import names_code
 from slicewise.strategy import SERIAL, STRATEGIES
@@ -35,6 +35,7 @@ class Run:
     input: tuple[int, ...] | None = None  # of one sample, where it is not the model's own
     compute_s: float | None = None  # of iteration_s, where it was measured too
     communication_s: float | None = None
+    memory_bytes: float | None = None  # at most, of the device that held most
 
 
 class RunFields(Table):
@@ -50,11 +51,12 @@ class RunFields(Table):
     input: str = ""
     compute_s: Seconds | None = None
     communication_s: Seconds | None = None
+    memory_bytes: Positive | None = None
 
 
 _COLUMNS = RunFields.__struct_fields__
 _REQUIRED = _COLUMNS[: -len(RunFields.__struct_defaults__)]
-_NUMBERS = ("devices", "batch", "iteration_s", "compute_s", "communication_s")
+_NUMBERS = ("devices", "batch", "iteration_s", "compute_s", "communication_s", "memory_bytes")
 
 
 def read_runs(path: Path) -> tuple[Run, ...]:
@@ -97,6 +99,7 @@ def _run(cells: dict[str, str], where: str) -> Run:
         input=_sizes(fields.input, "input", "3x224x224", where),
         compute_s=fields.compute_s,
         communication_s=fields.communication_s,
+        memory_bytes=fields.memory_bytes,
     )
 
 

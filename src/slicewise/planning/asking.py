@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.cluster.cluster import Cluster, machine_of
 from slicewise.cost.measured import MeasuredModel
 from slicewise.cost.pace import Step, paced
-from slicewise.cost.registry import usual_model
+from slicewise.cost.registry import model_named, usual_model
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -138,13 +138,15 @@ def plan(
     )
     graph = _sized(model, machine, batch, input, sample, trust)
     machine = paced(machine, graph, request.training, measured)
-    if request.cost != MeasuredModel.name:
-        vain = {"layer_times": layer_times, "profile_budget": profile_budget}
-        refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, value in vain.items() if value is not None])
-        return requested(graph, machine, request, progress)
+    by_layer = request.cost == MeasuredModel.name
+    vain = {} if model_named(request.cost).timed else {"layer_times": layer_times}
+    vain |= {} if by_layer else {"profile_budget": profile_budget}
+    refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, value in vain.items() if value is not None])
     if layer_times is not None:
         untimed = MeasuredModel(request.training.normalised(graph, machine.devices), machine, request.training)
         machine = replace(machine, times=read_layer_times(Path(layer_times), untimed))
+    if not by_layer:
+        return requested(graph, machine, request, progress)
     return timed_plan(
         lambda timed: requested(graph, timed, request, progress), machine, seconds_of(profile_budget), progress
     )

@@ -17,7 +17,9 @@ from functools import partial
 
 from slicewise.cluster.cluster import Cluster
 from slicewise.cost.model import CostModel
+from slicewise.cost.prediction import Prediction
 from slicewise.cost.recost import recost
+from slicewise.cost.recount import recount_memory
 from slicewise.cost.registry import model_named
 from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
@@ -143,7 +145,7 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
         request=request,
     )
     if model.recosted:
-        _price_again(model, slicings, made.predicted.additive_s)
+        _price_again(model, slicings, made.predicted)
     return made
 
 
@@ -158,11 +160,19 @@ def _check(request: Request) -> None:
         )
 
 
-def _price_again(model: CostModel, slicings: Mapping[str, Slicing], additive_s: float) -> None:
-    """By an evaluator that shares no code with the tables: where the two differ, a plan is not to be trusted."""
-    again_s = recost(model.graph, model.cluster, slicings, model.training)
-    if abs(again_s - additive_s) > ROUNDING * additive_s:
+def _price_again(model: CostModel, slicings: Mapping[str, Slicing], predicted: Prediction) -> None:
+    """By an evaluator that shares no code with the tables: where the two differ, a plan is not to be trusted. What
+    layers were measured to take is taken as it is; links, memory and sums are worked out again.
+    """
+    additive_s = predicted.additive_s
+    given = None
+    if not model.formulated:
+        costs = model.plan_costs(slicings)
+        given = {name: (cost.forward_s, cost.backward_s, cost.update_s) for name, cost in costs.items()}
+    again_s = recost(model.graph, model.cluster, slicings, model.training, given)
+    held, again = predicted.peak_memory_bytes, recount_memory(model.graph, model.cluster, slicings, model.training)
+    if abs(again_s - additive_s) > ROUNDING * additive_s or again != held:
         raise SlicewiseError(
-            f"the plan costs {additive_s!r} s by the tables and {again_s!r} s by the independent evaluator; please "
-            f"report this with the command and the model"
+            f"the plan costs {additive_s!r} s and {held:,} B by the tables, and {again_s!r} s and {again:,} B by the "
+            f"independent evaluator; please report this with the command and the model"
         )

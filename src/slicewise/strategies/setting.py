@@ -88,10 +88,14 @@ class Setting:
         cores = self.profile.cluster.cores
         return max(1.0, self.devices / cores) if cores else 1.0
 
-    @property
+    @cached_property
     def _waits(self) -> float:
-        """Steps are as long as those of the slowest device: (1 + straggling log2 p) times one device's."""
-        return self.slowdown * (1 + self.links.cluster.straggling * log2(self.devices))
+        """Steps are as long as those of the slowest device: (1 + straggling log2 p) times one device's. A network that
+        was fitted has a pace of its own, unless its step was measured.
+        """
+        cluster = self.profile.cluster
+        pace = self.tuning.pace(self.profile.graph.name) if cluster.measured is None else 1.0
+        return self.slowdown * pace * (1 + self.links.cluster.straggling * log2(self.devices))
 
     def seconds(self, samples: float) -> Seconds:
         """FW and BW of whole layers for `samples`."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.optcnn.comparing import Row, compare, lead, least_gather, mean_error, misordered
-from benchmarks.optcnn.paper import NETWORKS, STRATEGIES, VGG16_PLAN, bars
+from benchmarks.optcnn.comparing import Row, compare, error_alone, lead, least_gather, mean_error, misordered
+from benchmarks.optcnn.paper import COST_ERRORS, NETWORKS, STRATEGIES, VGG16_PLAN, bars
 from benchmarks.optcnn.predicting import OURS, PAPERS, Side, model_of, scale_for, within_bytes
 from benchmarks.optcnn.readings import READINGS, DevicesAtOnce, NodesAtOnce, OneServer
 from benchmarks.optcnn.searching import chain, counted_layers, depth_first
@@ -47,6 +47,15 @@ def test_the_readme_shows_what_the_command_computes(gpus: int) -> None:
     text = README.read_text(encoding="utf-8")
     for row in rows(gpus):
         assert f"| {' | '.join(cells(row))} |" in text
+
+
+def test_the_error_of_the_cost_model_is_near_the_papers_own() -> None:
+    off = [row.step_error for row in rows(4) if row.strategy == "layerwise"]
+    assert all(abs(error) <= 0.1 for error in off)
+    text = README.read_text(encoding="utf-8")
+    for network, error in zip(COST_ERRORS, off, strict=True):
+        assert f"| {NETWORKS[network]} | --cost optcnn | {error_alone(PAPERS, network):+.0%} | scaled |" in text
+        assert f" | {error:+.0%} | " in text
 
 
 @pytest.mark.parametrize("network", NETWORKS)
