@@ -157,7 +157,7 @@ function block(group, open, context) {
     if (place.open) studio.opened.add(label); else studio.opened.delete(label);
     if (place.open && place.children.length === 1) place.append(...group.layers.map((layer) => line(layer, group, context)));
   } },
-  h("summary", {}, h("span", { class: "name", title: label }, label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
+  h("summary", {}, h("span", { class: "name", title: label }, group.key ? ending(group.key) : label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
     h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.letter === "whole" ? "" : run.letter))),
     h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
   shown ? group.layers.map((layer) => line(layer, group, context)) : null);
@@ -173,4 +173,6 @@ function line(layer, group, { studio, edited, most }) {
     h("span", { class: "right num small" }, seconds(total(layer))));
 }
 
+// Of a long name its end, where blocks differ.
+const ending = (key) => { const last = key.split(".").at(-1); return key.length > 15 ? `…${last}` : key; };
 const shortened = (name, key) => (key && name.startsWith(`${key}.`) ? name.slice(key.length + 1) : name);
