@@ -68,10 +68,11 @@ graphs: $(READY)
 	    $(BIN)/slicewise capture $$model -o src/slicewise/graph/captured/$$model.json || exit 1; \
 	done
 
-# The README's picture, by the demo's first command, and those of docs/concepts.md.
+# The README's pictures, the first by the demo's first command, and those of docs/concepts.md; the studio's need Chromium.
 pictures: $(READY)
 	$(BIN)/slicewise plan alexnet --cluster p100-4x4 --batch 512 --figure docs/images/alexnet-16gpu.svg
 	$(BIN)/python scripts/pictures.py
+	$(BIN)/python scripts/screens.py
 
 clean:
 	rm -rf $(VENV) build dist

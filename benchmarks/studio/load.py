@@ -1,4 +1,4 @@
-"""Many visitors at once: `python benchmarks/studio/load.py --sessions 50 --seconds 300`.
+"""Many visitors at once: `python -m benchmarks.studio.load --sessions 50 --seconds 300`.
 
 Each session opens the page, then moves sliders, looks at curves, opens layers and changes them, with a second to think
 in between. The server is a process of its own; its memory is read from /proc.
@@ -11,13 +11,14 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
+
+from benchmarks.markdown import show
+from benchmarks.studio.server import Server, served
 
 NETWORKS = ("alexnet", "resnet50", "vgg16")
 DEVICES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -56,7 +57,8 @@ class Session(threading.Thread):
             elif view:
                 name = self.chance.choice([layer["name"] for layer in view["layers"] if layer["shown"]])
                 more = {"to": "NNNN"} if kind == "change" else {}
-                self.question(kind, {"setting": setting, "slicings": view["slicings"], "layer": name, **more})
+                plan = {"slicings": view["slicings"], "bucket_bytes": view["bucket_bytes"]}
+                self.question(kind, {"setting": setting, **plan, "layer": name, **more})
         self.wire.close()
 
     def moved(self) -> dict[str, Any]:
@@ -100,11 +102,71 @@ class Session(threading.Thread):
         return text
 
 
-def resident_mb(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) / 1024
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What all sessions saw."""
+
+    times: dict[str, list[float]]  # question -> seconds of each
+    later: list[float]  # of the second half, searches left out
+    errors: list[str]
+    memory_mb: list[float]  # of the server, over time
+
+    @property
+    def quick(self) -> list[float]:
+        """All but searches."""
+        return [value for kind, own in self.times.items() if kind != SEARCHED for value in own]
+
+    @property
+    def thirds_mb(self) -> tuple[float, float]:
+        """At most in the second third, and in the last: caches fill in the first."""
+        third = max(1, len(self.memory_mb) // 3)
+        return max(self.memory_mb[third : 2 * third] or self.memory_mb), max(self.memory_mb[-third:])
+
+
+def visited(server: Server, count: int, seconds: float, think_s: float) -> Load:
+    until = time.monotonic() + seconds
+    sessions = [Session(server.port, number, until, think_s) for number in range(count)]
+    for session in sessions:
+        session.start()
+    memory = []
+    while any(session.is_alive() for session in sessions):
+        memory.append(server.resident_mb())
+        time.sleep(min(5.0, seconds / 20))
+    times: dict[str, list[float]] = defaultdict(list)
+    for session in sessions:
+        for kind, own in session.times.items():
+            times[kind] += own
+    return Load(
+        times=times,
+        later=[value for session in sessions for value in session.later],
+        errors=[error for session in sessions for error in session.errors],
+        memory_mb=memory,
+    )
+
+
+def report(load: Load, count: int, seconds: float) -> None:
+    rows = [*sorted(load.times.items()), ("all but searches", load.quick), ("of these, in the second half", load.later)]
+    show(
+        f"{count} sessions, {seconds:g} s, {os.cpu_count()} cores",
+        ("question", "asked", "median", "p95", "longest"),
+        (
+            (
+                kind,
+                f"{len(own):,}",
+                *(f"{1000 * value:,.0f} ms" for value in (statistics.median(own), quantile(own, 0.95), max(own))),
+            )
+            for kind, own in rows
+            if own
+        ),
+    )
+    print(f"\nerrors: {len(load.errors)} {load.errors[:3]}")
+    middle, last = load.thirds_mb
+    began = load.memory_mb[0]
+    print(f"memory: {began:.0f} MB at first, at most {middle:.0f} MB in the second third, {last:.0f} MB in the last")
+
+
+def quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def main() -> None:
@@ -113,45 +175,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two questions")
     options = parser.parse_args()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "slicewise", "studio", "--port", "0", "--no-open"], stderr=subprocess.PIPE, text=True
-    )
-    assert server.stderr is not None
-    found = re.search(r"127\.0\.0\.1:(\d+)", server.stderr.readline())
-    assert found is not None
-    until = time.monotonic() + options.seconds
-    sessions = [Session(int(found[1]), number, until, options.think) for number in range(options.sessions)]
-    for session in sessions:
-        session.start()
-    memory = []
-    while any(session.is_alive() for session in sessions):
-        memory.append(resident_mb(server.pid))
-        time.sleep(min(5.0, options.seconds / 20))
-    server.terminate()
-    server.wait(10)
-    report(sessions, memory, options)
-
-
-def report(sessions: list[Session], memory: list[float], options: argparse.Namespace) -> None:
-    times: dict[str, list[float]] = defaultdict(list)
-    for session in sessions:
-        for kind, own in session.times.items():
-            times[kind] += own
-    quick = [value for kind, own in times.items() if kind != SEARCHED for value in own]
-    print(f"{options.sessions} sessions, {options.seconds:g} s, {os.cpu_count()} cores\n")
-    print("| question | asked | median | p95 | longest |\n|---|---|---|---|---|")
-    later = [value for session in sessions for value in session.later]
-    for kind, own in [*sorted(times.items()), ("all but searches", quick), ("of these, in the second half", later)]:
-        told = (statistics.median(own), quantile(own, 0.95), max(own))
-        print(f"| {kind} | {len(own):,} | " + " | ".join(f"{1000 * value:,.0f} ms" for value in told) + " |")
-    errors = [error for session in sessions for error in session.errors]
-    print(f"\nerrors: {len(errors)} {errors[:3]}")
-    third = max(1, len(memory) // 3)
-    print(f"memory: {max(memory[:third]):.0f} MB at most in the first third, {max(memory[-third:]):.0f} MB in the last")
-
-
-def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+    with served() as server:
+        report(visited(server, options.sessions, options.seconds, options.think), options.sessions, options.seconds)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""How long the page takes to redraw: `python benchmarks/studio/page.py http://127.0.0.1:8765/`, beside a studio.
+"""How long the page takes to redraw, in a browser beside a studio.
 
 From a slider to the strategies drawn anew (ResNet-50, 64 devices), and from a chosen slicing to the plan's new price
 (ResNet-152, 64 devices), by the marks that the page sets; the first paint by the browser's own.
 """
 
 import shutil
-import statistics
-import sys
+from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -14,6 +13,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ASKED = "cluster=dgx-a100&devices=64&batch=2048&strategy=data"
 LAYER = "layer3.0.conv1"
+PAINT, SLIDER, SLICED = "first paint", "slider to redrawn page", "changed slicing to new price"
 
 
 def durations(page: Page, name: str) -> list[float]:
@@ -52,22 +52,32 @@ def resliced(page: Page, address: str) -> list[float]:
     return durations(page, "resliced")
 
 
-def main() -> None:
+def looked(address: str) -> dict[str, list[float]]:
+    """Milliseconds of everything that is looked at, by what it is."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page()
         page.set_default_timeout(120_000)
-        page.goto(sys.argv[1])
+        page.goto(address)
         page.wait_for_selector("#plan-step")
-        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        rows = {"first paint": [paint_ms], "slider to redrawn page": redrawn(page, sys.argv[1])}
-        rows["changed slicing to new price"] = resliced(page, sys.argv[1])
+        rows = {PAINT: [painted(page)], SLIDER: redrawn(page, address), SLICED: resliced(page, address)}
         browser.close()
-    print("| what | times | median | shortest | longest |\n|---|---|---|---|---|")
-    for name, values in rows.items():
-        told = (statistics.median(values), min(values), max(values))
-        print(f"| {name} | {len(values)} | " + " | ".join(f"{value:,.0f} ms" for value in told) + " |")
+    return rows
 
 
-if __name__ == "__main__":
-    main()
+def painted(page: Page) -> float:
+    found: float = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    return found
+
+
+def opened(report: Path, times: int = 5) -> list[float]:
+    """Milliseconds until a report from disk is there, all of it, each time in a new browser."""
+    found = []
+    for _ in range(times):
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            page = browser.new_page()
+            page.goto(report.as_uri(), wait_until="load")
+            found.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventStart"))
+            browser.close()
+    return found

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 WAIT_MS = 120_000  # a busy machine is slow, not wrong
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,17 @@ from playwright.sync_api import Browser
 
 from tests.browser.conftest import WAIT_MS
 
+SMALL = "?model=lenet5&cluster=p100-4x4&devices=4&batch=64"
+FIGURES = ("network", "slicings", "costs", "memory", "timeline")
 VIEWS = {
-    "?model=lenet5&cluster=p100-4x4&devices=4&batch=64": "#plan-step",
+    SMALL: "#plan-step",
+    f"{SMALL}&strategy=pipeline": "#plan-step",
+    **{f"{SMALL}&strategy=data#{name}": "#plan-figure svg" for name in FIGURES},
     "#learn/1.4": "#stage svg",
     "#learn/5.4": ".question",
+    "#learn/7.6": ".question",
     "#compare": "#view-compare h2",
+    f"{SMALL}&kept=model%3Dlenet5%26devices%3D4%26strategy%3Ddata#compare": ("#view-compare table.strategy-table"),
 }
 
 
@@ -22,8 +28,10 @@ def test_axe_finds_nothing_serious(browser: Browser, address: str, scheme: str, 
     for view, there in VIEWS.items():
         page.goto("about:blank")
         page.goto(f"{address}{view}")
+        if there == "#plan-figure svg":
+            page.click(f"[data-figure={view.rpartition('#')[2]}]")
         page.wait_for_selector(there)
-        if there == "#plan-step":
+        if there == "#plan-step" and "pipeline" not in view:
             page.click("[data-layer-name='features.0']")
             page.wait_for_selector(".alternative")
         found = Axe().run(page)

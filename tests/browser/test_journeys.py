@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,6 +14,7 @@ from slicewise.plans.plan import Plan
 from slicewise.studio.lessons.handout import page_of
 from slicewise.units import seconds
 
+FORMATS = Path(__file__).parents[1] / "formats" / "v1"
 SMALL = "?model=lenet5&cluster=p100-4x4&devices=4&batch=64"
 
 
@@ -35,7 +37,7 @@ def test_first_visit_to_a_plan(page: Page, address: str) -> None:
     page.wait_for_selector("[data-strategy=data]")
     page.wait_for_selector("#plan-step")
     expect(page.locator("#proof")).to_contain_text("proven")
-    found = plan("alexnet", "p100-4x4", devices=16, batch=512, bucket="25MiB")
+    found = plan("alexnet", "p100-4x4", devices=16, batch=512)
     assert page.inner_text("#plan-step") == _told(found)
     assert "model=alexnet" not in page.url  # what nobody changed is not in the address yet
 
@@ -172,7 +174,7 @@ def test_learn_to_the_end(page: Page, address: str) -> None:
         page.click("#next")
         page.wait_for_selector("#stage svg")
     assert page.locator("#the-end").count() == 1
-    assert page.locator(".lesson-list .tag.good").count() == 7  # the last one's comes with the next drawing
+    assert page.locator(".lesson-list .tag.good").count() == 8  # the last one's comes with the next drawing
 
 
 def _answer(page: Page) -> None:
@@ -186,7 +188,7 @@ def _answer(page: Page) -> None:
 
 def test_the_handout_is_learned_from_disk_offline(page: Page, address: str, tmp_path: Path) -> None:
     """The tables come from the studio, which has them already; `report --learn` makes the same."""
-    page.goto(f"{address}#learn/8")
+    page.goto(f"{address}#learn/9")
     page.wait_for_selector("#stage svg")
     tables = page.evaluate(
         """async () => {
@@ -201,7 +203,7 @@ def test_the_handout_is_learned_from_disk_offline(page: Page, address: str, tmp_
     page.wait_for_selector("#stage svg")
     page.click("#next")
     expect(page.locator("#step-title")).to_have_text("Forward")
-    page.goto(f"{(tmp_path / 'learn.html').as_uri()}#learn/8.4")
+    page.goto(f"{(tmp_path / 'learn.html').as_uri()}#learn/9.4")
     page.wait_for_selector(".question")
     _answer(page)
 
@@ -218,22 +220,92 @@ def test_the_terms_of_every_formula_add_up_to_the_packages_own_step(page: Page, 
             let worst = 0, looked = 0;
             for (const lesson of LESSONS.filter((one) => !one.searched))
               for (const devices of t.devices) for (const batch of t.batches) for (const rate of t.rates) {
-                const whole = t.tables[lesson.id === "hybrid" ? "data+filter" : lesson.id][rate][batch][devices];
-                for (const segments of Object.keys(whole.segments ?? { 1: 0 }).map(Number))
-                  for (const split of Object.keys(whole.splits ?? { "1x1": 0 })) {
-                    const v = { devices, batch, rate, segments, split };
-                    const row = lesson.row(t, v);
-                    if (row.reason) continue;
-                    const sum = lesson.formula(t, v, row).reduce((all, term) => all + (term.value ?? 0), 0);
-                    worst = Math.max(worst, Math.abs(sum / row.step - 1));
-                    looked += 1;
-                  }
+                const whole = t.tables[lesson.id === "hybrid" ? "data+filter" : lesson.id]?.[rate][batch][devices];
+                for (const segments of Object.keys(whole?.segments ?? { 1: 0 }).map(Number))
+                  for (const split of Object.keys(whole?.splits ?? { "1x1": 0 }))
+                    for (const length of whole ? [0] : t.attention.lengths) for (const step of lesson.steps.keys()) {
+                      const v = { devices, batch, rate, segments, split, length };
+                      const row = lesson.row(t, v, step);
+                      if (row.reason) continue;
+                      const sum = lesson.formula(t, v, row, step).reduce((all, term) => all + (term.value ?? 0), 0);
+                      worst = Math.max(worst, Math.abs(sum / row.step - 1));
+                      looked += 1;
+                    }
               }
             return { worst, looked };
         }"""
     )
     assert worst["looked"] > 500
     assert worst["worst"] < 1e-6
+
+
+def test_uploaded_traces_stand_below_the_predicted_step_and_zoom(page: Page, address: str) -> None:
+    _planned(page, address)
+    files = [FORMATS / f"profiler-rank{rank}.json.gz" for rank in (0, 1)]
+    page.set_input_files("#file", files)
+    expect(page.locator("#traces .tag")).to_have_count(2)
+    figure = page.locator("#plan-figure svg.sw")
+    for row in ("predicted, device 0: compute", "measured, device 0: compute", "measured, device 1: compute"):
+        expect(figure).to_contain_text(row)
+    expect(page.locator("#traces")).to_contain_text("measured")
+    lanes = page.locator("#plan-figure svg.zoom")
+    whole = lanes.get_attribute("viewBox")
+    page.click("text=zoom in")
+    assert lanes.get_attribute("viewBox") != whole
+    page.click("#plan-figure .tools >> text=all")
+    assert lanes.get_attribute("viewBox") == whole
+    page.locator("#traces .remove").first.click()
+    expect(page.locator("#traces .tag")).to_have_count(1)
+    page.locator("#traces .remove").first.click()
+    expect(figure).not_to_contain_text("measured, device")
+
+
+def test_a_pipeline_is_drawn_and_exported(page: Page, address: str, tmp_path: Path) -> None:
+    _planned(page, address, f"{SMALL}&strategy=pipeline")
+    page.click("[data-figure=timeline]")
+    expect(page.locator("#plan-figure svg.sw")).to_contain_text("predicted, device 3: compute")
+    page.click("#export")
+    with page.expect_download() as download:
+        page.click("[data-form=plan]")
+    download.value.save_as(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json").pipeline is not None
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_light_or_dark_can_be_chosen_and_is_kept(page: Page, address: str, system: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=system)
+    _planned(page, address)
+    page.click("[data-figure=slicings]")
+    page.wait_for_selector("#plan-figure svg")
+
+    def look() -> tuple[str, str]:
+        """Of the page, and of a figure that the server drew."""
+        painted = "getComputedStyle(document.querySelector('%s')).%s"
+        return page.evaluate(painted % ("body", "color")), page.evaluate(painted % ("svg.sw .bg", "fill"))
+
+    by_system = look()
+    looks = {}
+    for chosen in ("light", "dark"):
+        page.click(".theme")
+        looks[chosen] = look()
+    assert looks["light"] != looks["dark"]
+    assert by_system == looks[system]
+    page.emulate_media(media="print")
+    assert look() == looks["light"]
+    page.emulate_media(media="screen")
+    page.reload()
+    page.wait_for_selector("#plan-step")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.click(".theme")
+    expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_sent(page: Page, address: str, tmp_path: Path) -> None:
+    _planned(page, address)
+    large = tmp_path / "large.json"
+    large.write_bytes(bytes(33 * 2**20))
+    page.set_input_files("#file", large)
+    expect(page.locator("#upload-error")).to_contain_text("large.json: 34.6 MB; at most 33.6 MB are read")
 
 
 def test_the_whole_page_works_by_keyboard(page: Page, address: str) -> None:

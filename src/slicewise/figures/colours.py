@@ -18,7 +18,7 @@ _DIMS = {
     "W": (SKY, "width"),
     "A": (VIOLET, "heads"),
     "Q": (BROWN, "queries"),
-    "K": (YELLOW, "columns"),
+    "K": (YELLOW, "keys"),
 }
 WAITING = "waiting"
 TERMS = {

@@ -4,16 +4,24 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-STYLE = """
-.sw{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",Arial,sans-serif}
-.sw .bg{fill:#fff}.sw .t{fill:#1f2328}.sw .m{fill:#59636e}.sw .b{font-weight:600}
-.sw .g{stroke:#e4e8ec}.sw .a{stroke:#818b98}.sw .e{stroke:#8c959f;fill:none}
+LIGHT = """
+.sw .bg{fill:#fff}.sw .t{fill:#1f2328}.sw .m{fill:#59636e}
+.sw .g{stroke:#e4e8ec}.sw .a{stroke:#818b98}.sw .e{stroke:#8c959f}
 .sw .c{fill:#f6f8fa;stroke:#d1d9e0}.sw .n{fill:#fff;stroke:#c4ccd4}.sw .k{stroke:#1f2328}.sw .h{stroke:#fff}
-@media screen and (prefers-color-scheme:dark){
+"""
+DARK = """
 .sw .bg{fill:#14181d}.sw .t{fill:#e6edf3}.sw .m{fill:#a3adb8}
 .sw .g{stroke:#2a313a}.sw .a{stroke:#7d8896}.sw .e{stroke:#7d8896}
-.sw .c{fill:#1b2129;stroke:#333c47}.sw .n{fill:#232b35;stroke:#414b57}.sw .k{stroke:#e6edf3}.sw .h{stroke:#14181d}}
+.sw .c{fill:#1b2129;stroke:#333c47}.sw .n{fill:#232b35;stroke:#414b57}.sw .k{stroke:#e6edf3}.sw .h{stroke:#14181d}
 """
+STYLE = f"""
+.sw{{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",Arial,sans-serif}}
+.sw .b{{font-weight:600}}.sw .e{{fill:none}}{LIGHT}@media screen and (prefers-color-scheme:dark){{{DARK}}}
+"""
+# for a page whose reader chose light or dark, whatever the system has; paper is always light
+CHOSEN = "@media screen{" + "".join(
+    look.replace(".sw ", f":root[data-theme={name}] .sw ") for name, look in (("light", LIGHT), ("dark", DARK))
+) + "}\n"  # fmt: skip
 _NARROW, _WIDE = "iljtfr.,:;'|!()[] -/", "mwMW%@—"
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import json
 import tomllib
 import zlib
@@ -23,18 +24,26 @@ def read_text(path: Path, refusal: Refusal, what: str, *, largest_bytes: int = L
     """The text of a file, compressed or not; `what` it should be is said where it is none."""
     try:
         with path.open("rb") as file:
-            compressed = file.peek(len(_GZIP)).startswith(_GZIP)
-            content = (gzip.GzipFile(fileobj=file) if compressed else file).read(largest_bytes + 1)
+            content = file.read(largest_bytes + 1)
     except FileNotFoundError as error:
         raise refusal(f"{path}: no such file") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise refusal(f"{path}: compressed, and damaged ({error})") from error
-    if len(content) > largest_bytes:
-        raise refusal(f"{path}: larger than {largest_bytes / 2**20:g} MiB, the most that is read of {what}")
+    content = decompressed(content, str(path), refusal, what, largest_bytes=largest_bytes)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise refusal(f"{path}: not {what} (not UTF-8 text: {error.reason})") from error
+
+
+def decompressed(content: bytes, origin: str, refusal: Refusal, what: str, *, largest_bytes: int) -> bytes:
+    """What a file holds, compressed or not, up to `largest_bytes`."""
+    if content.startswith(_GZIP):
+        try:
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(largest_bytes + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise refusal(f"{origin}: compressed, and damaged ({error})") from error
+    if len(content) > largest_bytes:
+        raise refusal(f"{origin}: larger than {largest_bytes / 2**20:g} MiB, the most that is read of {what}")
+    return content
 
 
 def parse_json(text: str, origin: str, refusal: Refusal) -> Any:

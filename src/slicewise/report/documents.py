@@ -14,9 +14,8 @@ from slicewise.formats.files import parse_json, read_text
 from slicewise.formats.schema import Excerpt
 from slicewise.plans.plan import Plan
 from slicewise.report.document_files import DiagnosisFields, OracleFields, RunFields, ValidationFields
-from slicewise.report.traces import step_of_trace
+from slicewise.report.traces import Trace, trace_of
 from slicewise.timelines.chrome_file import read_trace
-from slicewise.timelines.event import Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class Given:
     runs: list[tuple[str, RunFields]] = field(default_factory=list)
     diagnoses: list[tuple[str, DiagnosisFields]] = field(default_factory=list)
     validations: list[tuple[str, ValidationFields]] = field(default_factory=list)
-    traces: list[tuple[str, list[Event]]] = field(default_factory=list)  # one step of each
+    traces: list[tuple[str, Trace]] = field(default_factory=list)
     measured: list[Run] = field(default_factory=list)  # lines of CSV files
 
 
@@ -48,7 +47,7 @@ def _read(path: Path, given: Given) -> None:
     name = path.name
     document = parse_json(read_text(path, RequestError, "JSON"), str(path), RequestError)
     if isinstance(document, list) or (isinstance(document, Mapping) and "traceEvents" in document):
-        given.traces.append((name, step_of_trace(read_trace(document, str(path)), str(path))))
+        given.traces.append((name, trace_of(read_trace(document, str(path)), str(path))))
     elif not isinstance(document, Mapping):
         raise _unknown(path)
     elif "mesh" in document and "layers" in document:

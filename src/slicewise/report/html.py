@@ -11,19 +11,21 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
+from slicewise.figures.svg import CHOSEN
 from slicewise.report.sections import Facts, Figure, Grid, Part, Section
 from slicewise.version import VERSION
 
 _CODE = ("formula", "with its numbers")  # columns of signs
+SCRIPTS = ("theme.js", "zoom.js", "start.js")
 _LONG = ("not possible because", "gives")
 _TALL = 2.2
 _SMALLEST, _LARGEST = 0.78, 1.1  # of a figure's own width: what would be smaller is scrolled
 
 
 def html_page(title: str, lead: str, sections: Sequence[Section]) -> str:
-    script, style = _asset("script.js"), _asset("style.css")
+    script, style = joined(*map(asset, SCRIPTS)), asset("style.css") + CHOSEN
     digest = base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode()
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         title=escape(title),
         lead=escape(lead),
         version=VERSION,
@@ -35,8 +37,16 @@ def html_page(title: str, lead: str, sections: Sequence[Section]) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page, as text."""
     return (files("slicewise.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def joined(*scripts: str) -> str:
+    """Scripts as one, without imports and exports: in one file every name is at hand."""
+    text = "\n".join(scripts)
+    without = re.sub(r'^import .*? from "\./[\w.]+";\n', "", text, flags=re.MULTILINE)
+    return re.sub(r"^export (?=const|let|class|function|async)", "", without, flags=re.MULTILINE)
 
 
 def _contents(sections: Sequence[Section]) -> list[str]:

@@ -16,6 +16,7 @@ from slicewise.report.pictures import as_png, check_png
 from slicewise.report.plan_section import plan_section
 from slicewise.report.run_section import agreement_section, diagnosis_section, run_section, trace_section
 from slicewise.report.sections import Figure, Grid, Part, Section, Sentences
+from slicewise.report.traces import step_of
 from slicewise.report.validation import validation_section
 from slicewise.units import seconds
 
@@ -51,7 +52,7 @@ def sections_of(
 ) -> list[Section]:
     """Plans first, then projections, then what was measured. `brief`: of plans the first figure alone."""
     sections: list[Section] = []
-    events = [event for _, own in given.traces for event in own]
+    events = step_of([trace for _, trace in given.traces])
     alone = given.plans[0][1] if len(given.plans) == 1 else None
     for name, plan in given.plans:
         progress(f"drawing {name}")
@@ -65,7 +66,7 @@ def sections_of(
     if together := agreement_section(given.runs):
         sections.append(together)
     if events and alone is None:
-        sections.append(trace_section(given.traces))
+        sections.append(trace_section([name for name, _ in given.traces], events))
     return sections
 
 

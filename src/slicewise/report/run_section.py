@@ -101,8 +101,6 @@ def agreement_section(runs: Sequence[tuple[str, RunFields]]) -> Section | None:
     return Section(title="All runs", parts=[Figure(name="scatter", svg=scatter_figure(points))])
 
 
-def trace_section(traces: Sequence[tuple[str, list[Event]]]) -> Section:
-    events = [event for _, own in traces for event in own]
+def trace_section(names: Sequence[str], events: Sequence[Event]) -> Section:
     figure = Figure(name="timeline", svg=timeline_figure([], events))
-    names = ", ".join(name for name, _ in traces)
-    return Section(title="A measured step over time", parts=[figure], source=names)
+    return Section(title="A measured step over time", parts=[figure], source=", ".join(names))

@@ -8,7 +8,7 @@ editing      one plan: its layers, a layer's alternatives, changes          lett
 jobs         the planner, in processes of its own                          exporting    files, and commands to type
 lessons/     what Learn shows, with its numbers                            answers      all questions that the page asks
 guards       who may ask: this page and nobody else                        routes, serving    the web, by Starlette
-page/        HTML, CSS and ES modules, as they are sent
+page/        HTML, CSS and ES modules, as they are sent                page_files  those, and what reports have too
 
 Only `guards`, `routes` and `serving` need the extra `slicewise[studio]`.
 """

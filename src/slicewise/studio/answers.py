@@ -13,7 +13,7 @@ from slicewise.cost.training import BATCHNORMS, OPTIMIZER_STATE
 from slicewise.errors import RequestError, SlicewiseError, UnknownName
 from slicewise.explaining.differences import compare_models
 from slicewise.formats.checking import checked
-from slicewise.formats.schema import Name, Table
+from slicewise.formats.schema import Count, Name, Table
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import shipped_names
 from slicewise.partition.layout import Slicing
@@ -38,10 +38,11 @@ from slicewise.studio.setting import (
     device_counts,
     setting_of,
 )
-from slicewise.studio.uploads import Uploads
+from slicewise.studio.uploads import LARGEST_BYTES, Uploads
 from slicewise.terms import LAYER_TERMS, TERMS
 from slicewise.version import VERSION
 
+Found = Callable[[Hashable], Plan | None]  # plans that were made, by the key of what was wanted
 MOST_BENCHES = 8
 MOST_PINS = 64
 
@@ -66,12 +67,14 @@ class SlicedQuestion(Table):
 
     setting: dict[str, Any]
     slicings: list[Any] = field(default_factory=list)
+    bucket_bytes: Count | None = None  # of the plan; None: as the setting says
     strategy: str = LAYERWISE
     fix: list[Name] = field(default_factory=list)
     layer: str = ""
     to: str = ""
     form: str = ""
     edited: bool = False
+    traces: list[Name] = field(default_factory=list)  # uploads, drawn below the predicted step
 
 
 class LessonQuestion(Table):
@@ -126,6 +129,7 @@ class Answers:
             "terms": [{"name": term.name, "told": term.told} for term in TERMS],
             "layer_terms": [term.name for term in LAYER_TERMS],
             "uploads": self._preloaded,
+            "largest_bytes": LARGEST_BYTES,
         }
 
     def preload(self, path: Path) -> None:
@@ -150,13 +154,11 @@ class Answers:
             added["cluster"] = cluster_fields(added["name"], machine, device_counts(machine))
             added["plan"] = self._uploaded(kept, added["name"])
         else:
-            added["events"] = len(kept["events"]) if isinstance(kept["events"], list) else None
+            added["ranks"], added["steps"] = kept.ranks, len(kept.steps)
         return added
 
     def _uploaded(self, plan: Plan, name: str) -> dict[str, Any]:
         """The setting of an uploaded plan, and its slicings."""
-        if plan.pipeline is not None:
-            raise RequestError(f"{name.partition('/')[2]}: a pipeline plan slices no layer to look at; upload another")
         training = plan.training
         document = {
             "model": name,
@@ -205,24 +207,24 @@ class Answers:
         """A plan that was found or uploaded, as the page shows it."""
         if plan.pipeline is not None:
             return stages_view(plan)
-        with self._bench(setting) as bench:
+        with self._bench(setting.priced(plan.training.bucket_bytes)) as bench:
             return {**sliced_view(bench, plan.slicings), **proof_view(plan)}
 
     def price(self, document: Any) -> dict[str, Any]:
         """Slicings as the page has them, priced now."""
         asked = checked(SlicedQuestion, document, "request")
-        with self._bench(self._setting(asked.setting)) as bench:
+        with self._bench(self._priced(asked)) as bench:
             return sliced_view(bench, _slicings(bench, asked))
 
     def layer(self, document: Any) -> dict[str, Any]:
         asked = checked(SlicedQuestion, document, "request")
-        with self._bench(self._setting(asked.setting)) as bench:
+        with self._bench(self._priced(asked)) as bench:
             return layer_view(bench, _slicings(bench, asked), asked.layer)
 
     def change(self, document: Any) -> dict[str, Any]:
         """One layer sliced otherwise: the new price, and what its neighbours pay."""
         asked = checked(SlicedQuestion, document, "request")
-        with self._bench(self._setting(asked.setting)) as bench:
+        with self._bench(self._priced(asked)) as bench:
             before = _slicings(bench, asked)
             if asked.layer not in before:
                 raise RequestError(f"no layer is called {asked.layer!r}; load the plan again")
@@ -233,8 +235,7 @@ class Answers:
     def compare(self, document: Any) -> dict[str, Any]:
         """Two plans of one network: what they differ in, and what each difference is worth."""
         asked = checked(CompareQuestion, document, "request")
-        first, second = self._setting(asked.before.setting), self._setting(asked.after.setting)
-        one, other = Bench(first), Bench(second)
+        one, other = Bench(self._priced(asked.before)), Bench(self._priced(asked.after))
         return compare_models(
             (one.model, _slicings(one, asked.before)), (other.model, _slicings(other, asked.after))
         ).to_dict()
@@ -245,25 +246,23 @@ class Answers:
         setting = self._setting(asked.setting)
         return {"commands": commands(setting, asked.strategy, tuple(asked.fix), edited=asked.edited)}
 
-    def wanted_report(self, document: Any) -> Wanted:
-        """The report of a plan as it is now."""
+    def wanted_report(self, found: Found, document: Any) -> Wanted:
+        """The report of a plan as it is now, with the traces that are shown."""
         asked = checked(SlicedQuestion, document, "request")
-        setting = self._setting(asked.setting)
-        with self._bench(setting) as bench:
-            slicings = _slicings(bench, asked)
-            plan = plan_of(bench, slicings, self._request(setting, asked.strategy, asked.fix), None)
-        key = ("report", setting.key, tuple(asked.slicings))
-        return Wanted(key=key, job=partial(report_file, plan), shown=lambda made: made, keep=False)
+        plan = self._plan(asked, found)
+        traces = [(_label(name), self.uploads.trace(name)) for name in asked.traces]
+        key = ("report", self._priced(asked).bench_key, asked.strategy, tuple(asked.slicings), tuple(asked.traces))
+        return Wanted(key=key, job=partial(report_file, plan, traces), shown=lambda made: made, keep=False)
 
-    def figure(self, document: Any) -> dict[str, Any]:
+    def figure(self, found: Found, document: Any) -> dict[str, Any]:
         """`form` names it."""
         asked = checked(SlicedQuestion, document, "request")
-        setting = self._setting(asked.setting)
-        with self._bench(setting) as bench:
-            slicings = _slicings(bench, asked)
-            return figure(asked.form, bench, plan_of(bench, slicings, self._request(setting, asked.strategy, []), None))
+        plan = self._plan(asked, found)
+        traces = [self.uploads.trace(name) for name in asked.traces]
+        with self._bench(self._priced(asked)) as bench:
+            return figure(asked.form, bench, plan, traces)
 
-    def export(self, found: Callable[[Hashable], Plan | None], document: Any) -> dict[str, Any]:
+    def export(self, found: Found, document: Any) -> dict[str, Any]:
         """A file: its name, its kind and its text."""
         asked = checked(SlicedQuestion, document, "request")
         setting = self._setting(asked.setting)
@@ -275,17 +274,29 @@ class Answers:
             )}  # fmt: skip
         if asked.form != "plan":
             raise RequestError(f"form is {asked.form!r}; must be plan, cluster or projection")
-        known = found((setting.key, asked.strategy, tuple(asked.fix)))
-        with self._bench(setting) as bench:
+        return {"name": "plan.json", "kind": "application/json", "text": self._plan(asked, found).to_json()}
+
+    def _plan(self, asked: SlicedQuestion, found: Found) -> Plan:
+        """As it was found or uploaded, with its proof, if nothing was changed; or as the page has it now."""
+        setting = self._setting(asked.setting)
+        known = found((setting.key, asked.strategy, tuple(asked.fix))) or self.uploads.plan(asked.setting["model"])
+        if not asked.slicings:  # a pipeline
+            if known is None or known.pipeline is None:
+                raise RequestError("this plan is no longer kept here; open it again")
+            return known
+        with self._bench(self._priced(asked)) as bench:
             slicings = _slicings(bench, asked)
-            plan = plan_of(bench, slicings, self._request(setting, asked.strategy, asked.fix), known)
-        return {"name": "plan.json", "kind": "application/json", "text": plan.to_json()}
+            return plan_of(bench, slicings, self._request(setting, asked.strategy, asked.fix), known)
+
+    def _priced(self, asked: SlicedQuestion) -> Setting:
+        """The setting of a plan that the page has, with that plan's buckets."""
+        return self._setting(asked.setting).priced(asked.bucket_bytes)
 
     def _setting(self, document: Any) -> Setting:
         return setting_of(document, self.uploads)
 
     def _bench(self, setting: Setting) -> Any:
-        return self._benches.lent(setting.key, lambda: Bench(setting))
+        return self._benches.lent(setting.bench_key, lambda: Bench(setting))
 
     @staticmethod
     def _request(setting: Setting, strategy: str, fix: list[str]) -> Request:
@@ -296,10 +307,15 @@ class Answers:
         return Request(
             strategy=strategy,
             training=setting.training,
-            bucket=setting.training.bucket_bytes if searched else None,
+            bucket=setting.bucket_bytes if searched else None,
             fix=tuple(fix) if searched else (),
             time_limit_s=LONGEST_S if searched else None,
         )
+
+
+def _label(name: str) -> str:
+    """What an upload was called by who sent it."""
+    return name.partition("/")[2]
 
 
 def _slicings(bench: Bench, asked: SlicedQuestion, changed: dict[str, Slicing] | None = None) -> dict[str, Slicing]:

@@ -1,6 +1,6 @@
 """Figures of the plan that the page shows: the package's own, as SVG."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slicewise.errors import InfeasibleError, UnknownName
@@ -12,6 +12,7 @@ from slicewise.figures.slicings import slicings_figure
 from slicewise.figures.timeline import timeline_figure
 from slicewise.plans.plan import Plan
 from slicewise.report.timelines import predicted_events
+from slicewise.report.traces import Trace, step_of
 from slicewise.search.baselines import data
 from slicewise.studio.benches import Bench
 
@@ -34,11 +35,21 @@ FIGURES: Mapping[str, Callable[[Bench, Plan], str]] = {
     "slicings": lambda _, plan: slicings_figure(plan),
     "costs": _costs,
     "memory": _memory,
-    "timeline": lambda _, plan: timeline_figure(predicted_events(plan, plan.network(), plan.hardware())),
 }
+TIMELINE = "timeline"
+STAGED = ("slicings", TIMELINE)  # of a pipeline, whose layers are whole
 
 
-def figure(name: str, bench: Bench, plan: Plan) -> dict[str, Any]:
-    if name not in FIGURES:
-        raise UnknownName("figure", name, FIGURES)
+def figure(name: str, bench: Bench, plan: Plan, traces: Sequence[Trace]) -> dict[str, Any]:
+    """Of measured steps the timeline alone shows something: below the predicted one."""
+    known = STAGED if plan.pipeline else (*FIGURES, TIMELINE)
+    if name not in known:
+        raise UnknownName("figure", name, known)
+    if name == TIMELINE:
+        predicted, measured = predicted_events(plan, plan.network(), plan.hardware()), step_of(traces)
+        return {
+            "svg": timeline_figure(predicted, measured),
+            "predicted_s": plan.predicted.iteration_s,
+            "measured_s": max((event.stop_s for event in measured if event.lane == "step"), default=None),
+        }
     return {"svg": FIGURES[name](bench, plan)}

@@ -32,6 +32,7 @@ def sliced_view(bench: Bench, slicings: Mapping[str, Slicing]) -> dict[str, Any]
     return {
         "predicted": predicted_step(model, slicings).to_dict(),
         "memory_limit_bytes": model.cluster.device.memory_bytes,
+        "bucket_bytes": model.training.bucket_bytes,
         "axes": [
             {"name": axis.name, "size": axis.size, "tier": model.cluster.tiers[axis.tier].name}
             for axis in model.cluster.mesh.axes
@@ -55,7 +56,7 @@ def sliced_view(bench: Bench, slicings: Mapping[str, Slicing]) -> dict[str, Any]
 def proof_view(plan: Plan) -> dict[str, Any]:
     """What is known of a plan beyond its slicings: what it was compared with, and what is proven."""
     return {
-        "baselines": {name: dict(row) for name, row in plan.baselines.items()},
+        "baselines": {name: dict(row) for name, row in {**plan.baselines, **plan.references}.items()},
         "certificate": dict(plan.certificate),
         "strategy": plan.asked.strategy,
     }

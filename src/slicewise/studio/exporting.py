@@ -12,6 +12,7 @@ from slicewise.plans.request import Request
 from slicewise.report.documents import Given
 from slicewise.report.html import html_page
 from slicewise.report.reporting import sections_of
+from slicewise.report.traces import Trace
 from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.studio.benches import Bench
 from slicewise.studio.setting import Setting
@@ -22,14 +23,14 @@ PLAN_FILE = "plan.json"
 
 def plan_of(bench: Bench, slicings: Any, request: Request, known: Plan | None) -> Plan:
     """The plan as it was found, with its proof, if nothing was changed; or as it is now."""
-    if known is not None and dict(known.slicings) == dict(slicings):
+    if known is not None and dict(known.slicings) == dict(slicings) and known.training == bench.model.training:
         return known
     return describe(bench.model, slicings, request=request)
 
 
-def report_file(plan: Plan, progress: Callable[[str], None]) -> dict[str, str]:
+def report_file(plan: Plan, traces: list[tuple[str, Trace]], progress: Callable[[str], None]) -> dict[str, str]:
     """The page that `slicewise report plan.json` writes."""
-    sections = sections_of(Given(plans=[(PLAN_FILE, plan)]), progress)
+    sections = sections_of(Given(plans=[(PLAN_FILE, plan)], traces=traces), progress)
     text = html_page(sections[0].title, "Made by slicewise studio.", sections)
     return {"name": "report.html", "kind": "text/html", "text": text}
 
@@ -56,8 +57,9 @@ def commands(setting: Setting, strategy: str, fix: tuple[str, ...], *, edited: b
     if edited:
         rows.append({"told": f"Save this plan as {PLAN_FILE} first (Export, Plan): it was edited here.", "command": ""})
     else:
-        bucket = f"{setting.training.bucket_bytes / 2**20:g}MiB"
-        searched = ["--bucket", bucket] if strategy == LAYERWISE else ["--strategy", strategy]
+        asked = setting.bucket_bytes
+        size = [] if asked is None else ["--bucket", f"{asked / 2**20:g}MiB"]
+        searched = size if strategy == LAYERWISE else ["--strategy", strategy]
         fixed = [word for pin in fix for word in ("--fix", pin)]
         rows.append(_row("Make this plan.", "plan", named, *options, *searched, *fixed, "-o", PLAN_FILE))
     staged = strategy != LAYERWISE and STRATEGIES[strategy].form is Form.STAGES

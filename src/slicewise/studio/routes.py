@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from importlib import resources
 from typing import Any
 
 import anyio
@@ -17,9 +16,9 @@ from starlette.routing import Route
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.studio.answers import Answers, Wanted
 from slicewise.studio.jobs import Jobs
+from slicewise.studio.page_files import page_files
 from slicewise.studio.remembering import Remembered
 
-PAGE = resources.files("slicewise.studio").joinpath("page")
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 THREADS = 4
 LASTING = ("project", "scaling", "layer", "change", "price", "figure", "compare")  # the same question, the same answer
@@ -34,9 +33,10 @@ class Studio:
         self.jobs = Jobs()
         self._threads = anyio.CapacityLimiter(THREADS)
         self._known = Remembered(LARGEST_MEMORY_BYTES)
-        self._files = {item.name: item.read_bytes() for item in PAGE.iterdir() if item.is_file()}
+        self._files = {name: text.encode() for name, text in page_files().items()}
 
     def app(self) -> Starlette:
+        wanted_report = partial(self.answers.wanted_report, self.jobs.done)
         questions: dict[str, Callable[[Any], Any]] = {
             "choices": self.answers.choices,
             "project": self.answers.project,
@@ -46,7 +46,7 @@ class Studio:
             "price": self.answers.price,
             "compare": self.answers.compare,
             "commands": self.answers.commands,
-            "figure": self.answers.figure,
+            "figure": partial(self.answers.figure, self.jobs.done),
             "export": partial(self.answers.export, self.jobs.done),
         }
         return Starlette(
@@ -56,7 +56,11 @@ class Studio:
                 Route("/page/{name}", self._file, methods=["GET"]),
                 Route("/api/plan", self._streaming(self.answers.wanted_plan), methods=["POST"]),
                 Route("/api/lessons", self._streaming(self.answers.wanted_lessons), methods=["POST"]),
-                Route("/api/report", self._streaming(self.answers.wanted_report), methods=["POST"]),
+                Route(
+                    "/api/report",
+                    self._streaming(wanted_report),
+                    methods=["POST"],
+                ),
                 Route("/api/upload", self._upload, methods=["POST"]),
                 *(
                     Route(f"/api/{name}", self._answering(name, question), methods=["POST"])

@@ -38,7 +38,7 @@ class SettingFields(Table):
     optimizer: str = "sgd"
     recompute: bool = False
     batchnorm: str = "exact"
-    bucket_bytes: Count = BUCKET_BYTES
+    bucket_bytes: Count | None = None  # None: the planner finds a size, as `slicewise plan` does
     tiers: dict[str, LinkFields] = field(default_factory=dict)
     memory_bytes: Count | None = None
 
@@ -53,12 +53,25 @@ class Setting:
     devices: int
     batch: int
     training: Training
+    bucket_bytes: int | None  # as asked for; `training` has the size that prices are of
     changed: bool  # whether the cluster's values were edited
 
     @property
     def machine_key(self) -> tuple[Any, ...]:
         """Of network, cluster and training, whatever the devices and the batch."""
         return self.key[:-2]
+
+    def priced(self, bucket_bytes: int | None) -> "Setting":
+        """For prices of a plan whose gradients are summed in buckets of its own size."""
+        if bucket_bytes in (None, self.training.bucket_bytes):
+            return self
+        training = replace(self.training, bucket_bytes=bucket_bytes)
+        return replace(self, training=training)
+
+    @property
+    def bench_key(self) -> tuple[Any, ...]:
+        """When two are priced alike."""
+        return (*self.key, self.training.bucket_bytes)
 
     @property
     def machine(self) -> Cluster:
@@ -73,7 +86,7 @@ def setting_of(document: Any, uploads: Uploads) -> Setting:
         optimizer=asked.optimizer,
         recompute=asked.recompute,
         batchnorm=asked.batchnorm,
-        bucket_bytes=asked.bucket_bytes,
+        bucket_bytes=BUCKET_BYTES if asked.bucket_bytes is None else asked.bucket_bytes,
     )
     cluster = edited(cluster_named(asked.cluster, uploads), asked)
     cluster.device.flops(training.dtype)  # refuse a dtype that the device does not have
@@ -88,6 +101,7 @@ def setting_of(document: Any, uploads: Uploads) -> Setting:
             tuple(asdict(training).values()),
             links,
             asked.memory_bytes,
+            asked.bucket_bytes is None,
             asked.devices,
             asked.batch,
         ),
@@ -96,6 +110,7 @@ def setting_of(document: Any, uploads: Uploads) -> Setting:
         devices=asked.devices,
         batch=asked.batch,
         training=training,
+        bucket_bytes=asked.bucket_bytes,
         changed=bool(links or asked.memory_bytes),
     )
 

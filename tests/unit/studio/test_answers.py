@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from slicewise.plans.plan import Plan
 from slicewise.strategies.projecting import oracle
 from slicewise.studio.answers import Answers
 
+FORMATS = Path(__file__).parents[2] / "formats" / "v1"
 SETTING = {"model": "lenet5", "cluster": "p100-4x4", "devices": 4, "batch": 64}
 
 
@@ -127,3 +129,57 @@ def test_a_wrong_setting_is_one_clear_line(answers: Answers, changed: dict[str, 
     with pytest.raises(RequestError, match=told) as refused:
         answers.project({"setting": {**SETTING, **changed}})
     assert "\n" not in str(refused.value)
+
+
+def test_the_planners_buckets_are_those_of_the_plan_that_is_shown(answers: Answers) -> None:
+    """The page shows the number that `slicewise plan` prints, and every price beside it is of the same buckets."""
+    asked = {"model": "alexnet", "cluster": "p100-4x4", "devices": 4, "batch": 64}
+    wanted = answers.wanted_plan({"setting": asked})
+    found: Plan = wanted.job(lambda _: None)
+    assert found.training.bucket_bytes < 25 * 2**20
+    assert found.predicted == made("alexnet", "p100-4x4", devices=4, batch=64).predicted
+    view = wanted.shown(found)
+    assert view["predicted"] == found.predicted.to_dict()
+    assert view["bucket_bytes"] == found.training.bucket_bytes
+    question = {"setting": asked, "slicings": view["slicings"], "bucket_bytes": view["bucket_bytes"]}
+    assert answers.price(question)["predicted"] == view["predicted"]
+    now = next(row for row in answers.layer({**question, "layer": "features.0"})["alternatives"] if row["current"])
+    assert now["iteration_s"] == pytest.approx(view["predicted"]["iteration_s"])
+    file = answers.export(lambda _: found, {**question, "form": "plan"})
+    assert Plan.from_dict(json.loads(file["text"]), "plan.json").certificate["optimal"]
+    typed = answers.commands({"setting": asked})["commands"]
+    assert not any("--bucket" in row["command"] for row in typed)
+    typed = answers.commands({"setting": {**asked, "bucket_bytes": 4 * 2**20}})["commands"]
+    assert "--bucket 4MiB" in typed[0]["command"]
+
+
+def test_traces_are_drawn_below_the_predicted_step_each_file_a_rank(answers: Answers, plan: Plan) -> None:
+    files = [FORMATS / f"profiler-rank{rank}.json.gz" for rank in (0, 1)]
+    added = [answers.upload(file.name, file.read_bytes()) for file in files]
+    assert [one["kind"] for one in added] == ["trace", "trace"]
+    names = [one["name"] for one in added]
+    drawn = answers.figure(lambda _: None, sent(answers, plan, form="timeline", traces=names))
+    rows = [f"measured, device {rank}: compute" for rank in (0, 1)]
+    assert all(row in drawn["svg"] for row in ["predicted, device 0: compute", *rows])
+    assert drawn["predicted_s"] == plan.predicted.iteration_s
+    assert drawn["measured_s"] > 0
+    report = answers.wanted_report(lambda _: None, sent(answers, plan, traces=names)).job(lambda _: None)
+    assert rows[1] in report["text"]
+    with pytest.raises(RequestError, match="upload it again"):
+        answers.figure(lambda _: None, sent(answers, plan, form="timeline", traces=["upload:0/none.json"]))
+
+
+def test_an_uploaded_pipeline_is_shown_drawn_and_exported(answers: Answers) -> None:
+    content = (FORMATS / "plan-pipeline.json").read_bytes()
+    added = answers.upload("plan.json", content)
+    assert added["plan"]["pipeline"]["stages"]
+    question = {"setting": added["plan"]["setting"], "strategy": "pipeline"}
+    for form in ("slicings", "timeline"):
+        assert answers.figure(lambda _: None, {**question, "form": form})["svg"].startswith("<svg")
+    with pytest.raises(RequestError, match="unknown figure 'network'; choose from slicings, timeline"):
+        answers.figure(lambda _: None, {**question, "form": "network"})
+    file = answers.export(lambda _: None, {**question, "form": "plan"})
+    assert Plan.from_dict(json.loads(file["text"]), "plan.json").pipeline is not None
+    gone = {**question, "setting": SETTING, "form": "timeline"}
+    with pytest.raises(RequestError, match="open it again"):
+        answers.figure(lambda _: None, gone)

@@ -1,5 +1,6 @@
 """Uploads are data, never code."""
 
+import gzip
 import json
 
 import pytest
@@ -18,11 +19,12 @@ def test_each_kind_is_told_by_what_is_in_it() -> None:
     graph = load_graph("lenet5")
     made = plan(graph, "p100-4x4", devices=2, batch=8, strategy="data")
     toml, _ = description("p100-4x4")
-    trace = json.dumps({"traceEvents": [{"ph": "X", "name": "step", "ts": 0.0, "dur": 5.0, "pid": 0, "tid": 0}]})
+    trace = json.dumps({"traceEvents": [{"ph": "X", "name": "step 0", "ts": 0.0, "dur": 5.0, "pid": 0, "tid": 0}]})
     assert isinstance(read_upload("graph.json", graph.to_json().encode())[1], LayerGraph)
     assert isinstance(read_upload("plan.json", made.to_json().encode())[1], Plan)
     assert isinstance(read_upload("mine.toml", toml.encode())[1], Cluster)
     assert read_upload("trace.json", trace.encode())[0] == "trace"
+    assert read_upload("trace.json.gz", gzip.compress(trace.encode()))[0] == "trace"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,9 @@ def test_each_kind_is_told_by_what_is_in_it() -> None:
         ("graph.json", b"{}", "neither a graph"),
         ("graph.json", b'{"layers": []}', "schema_version"),
         ("plan.json", b'{"mesh": {}, "layers": []}', "schema_version"),
+        ("trace.json", b'{"traceEvents": []}', "without steps"),
+        ("trace.json.gz", gzip.compress(b"[" + bytes(LARGEST_BYTES)), "larger than 32 MiB"),
+        ("trace.json.gz", gzip.compress(b"[]")[:-4], "damaged"),
         ("cluster.toml", b"name = ", "not TOML"),
         ("cluster.toml", b"name = 'x'\n" * 100_000, "at most"),
     ],

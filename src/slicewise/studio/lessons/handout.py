@@ -3,16 +3,16 @@
 import base64
 import hashlib
 import json
-import re
-from importlib import resources
 from string import Template
 from typing import Any
 
+from slicewise.report.html import joined
 from slicewise.studio.lessons.tables import PARTS, Progress
+from slicewise.studio.page_files import page_file
 
 STYLES = ("base.css", "learn.css")
 # each imports only those before it
-SCRIPTS = ("dom.js", "units.js", "scenes.js", "lessons.js", "learn.js", "handout.js")
+SCRIPTS = ("theme.js", "dom.js", "units.js", "scenes.js", "lessons.js", "learn.js", "handout.js")
 
 
 def learn_page(progress: Progress = lambda _: None) -> str:
@@ -22,21 +22,11 @@ def learn_page(progress: Progress = lambda _: None) -> str:
 
 def page_of(tables: dict[str, Any]) -> str:
     """Its policy runs the one script that is in it."""
-    script = "\n".join(joined(_read(name)) for name in SCRIPTS)
+    script = joined(*map(page_file, SCRIPTS))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return Template(_read("handout.html")).substitute(
-        styles="\n".join(map(_read, STYLES)),
+    return Template(page_file("handout.html")).substitute(
+        styles="\n".join(map(page_file, STYLES)),
         tables=json.dumps(tables, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
         script=script,
         hash=f"sha256-{digest}",
     )
-
-
-def joined(script: str) -> str:
-    """Without imports and exports: in one file every name is at hand."""
-    without = re.sub(r'^import .*? from "\./[\w.]+";\n', "", script, flags=re.MULTILINE)
-    return re.sub(r"^export (?=const|let|class|function|async)", "", without, flags=re.MULTILINE)
-
-
-def _read(name: str) -> str:
-    return resources.files("slicewise.studio").joinpath("page", name).read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from math import log10
 from typing import Any
 
+from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.graph.kind import Trait
 from slicewise.graph.sources import load_graph
@@ -36,8 +37,9 @@ def _searched(graph: Any, devices: int) -> dict[str, Any]:
     plan = requested(graph, machine(GIGABYTES_PER_S, devices), Request())
     model = model_of(plan, plan.network(), plan.hardware())
     sizes = tuple(plan.axes.values())
-    costs = model.plan_costs(plan.slicings)
     selfish, choices = greedy(model)
+    costs, alone = model.plan_costs(plan.slicings), model.plan_costs(selfish)
+    moved, moved_alone = _moved(model, costs), _moved(model, alone)
     return {
         "layers": [
             {
@@ -45,10 +47,13 @@ def _searched(graph: Any, devices: int) -> dict[str, Any]:
                 "kind": layer.kind.value,
                 "told": spelled(plan.slicings[layer.name], plan.axes),
                 "degrees": {d: n for d, n in degrees(plan.slicings[layer.name], sizes).items() if n > 1},
-                "alone": spelled(selfish[layer.name], plan.axes),
-                "choices": choices[layer.name],
                 "seconds": costs[layer.name].total_s,
-                "transfer": costs[layer.name].transfer_s,
+                "moved": moved[layer.name],
+                "alone": {
+                    "told": spelled(selfish[layer.name], plan.axes),
+                    "seconds": alone[layer.name].total_s,
+                    "moved": moved_alone[layer.name],
+                },
             }
             for layer in model.graph
             if layer.kind.has(Trait.PRODUCT)
@@ -66,6 +71,16 @@ def _searched(graph: Any, devices: int) -> dict[str, Any]:
         "surviving": plan.certificate.get("surviving"),
         "configurations": plan.certificate.get("configurations"),
     }
+
+
+def _moved(model: CostModel, costs: Mapping[str, Cost]) -> dict[str, float]:
+    """Seconds of layout changes on the way from one matrix product to the next, by the latter."""
+    found, since_s = {}, 0.0
+    for layer in model.graph:
+        since_s += costs[layer.name].transfer_s
+        if layer.kind.has(Trait.PRODUCT):
+            found[layer.name], since_s = since_s, 0.0
+    return found
 
 
 def greedy(model: CostModel) -> tuple[Mapping[str, Slicing], Mapping[str, int]]:

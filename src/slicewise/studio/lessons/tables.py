@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.training import PLAIN
 from slicewise.studio.lessons import searched
+from slicewise.studio.lessons.attention import attention_part
 from slicewise.studio.lessons.closed import closed_tables, network_facts
 from slicewise.studio.lessons.machine import BATCHES, DEVICE, DEVICES, GIGABYTES_PER_S, LATENCY_S, NETWORK
 
@@ -23,6 +24,7 @@ def closed_part(progress: Progress) -> dict[str, Any]:
         "item_bytes": PLAIN.item_bytes,
         "facts": network_facts(),
         "tables": closed_tables(),
+        "attention": attention_part(),
     }
 
 

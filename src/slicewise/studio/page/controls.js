@@ -1,20 +1,27 @@
 // The setting: network, cluster, training, devices and batch.
 import { h, put, $, notice } from "./dom.js";
 import { upload, Refused } from "./api.js";
-import { count } from "./units.js";
+import { amount, count } from "./units.js";
 
 const MOST_LOG_BATCH = 15;
-
-const BUCKETS = [1, 4, 25, 100].map((size) => ({ name: String(size * 2 ** 20), label: `${size} MiB` }));
+const BUCKETS = [{ name: "", label: "the size that is fastest" }, ...[1, 4, 25, 100].map((size) => ({ name: String(size * 2 ** 20), label: `${size} MiB` }))];
 
 export class Controls {
-  constructor(choices, setting, changed, opened) {
-    Object.assign(this, { choices, setting, changed, opened });
+  // `changed` is told of another setting, `opened` of a plan that was uploaded, `traced` of a trace.
+  constructor(choices, setting, { changed, opened, traced }) {
+    Object.assign(this, { choices, setting, changed, opened, traced });
     this.networks = choices.networks.map((name) => ({ name, label: name }));
     this.clusters = [...choices.clusters];
     this.keepPerDevice = false;
-    choices.uploads.forEach((added) => this.#added(added, true));
+    choices.uploads.forEach((added) => this.#offer(added));
     this.draw();
+  }
+
+  // Files that were named on the command line: the last of each kind is shown.
+  openFirst() {
+    const found = ["cluster", "graph", "plan"].map((kind) => this.choices.uploads.findLast((added) => added.kind === kind)).filter(Boolean);
+    found.forEach((added) => this.#use(added));
+    return found.length > 0;
   }
 
   get cluster() { return this.clusters.find((one) => one.name === this.setting.cluster) ?? this.clusters[0]; }
@@ -46,7 +53,7 @@ export class Controls {
         h("div", { class: "two" },
           select("optimizer", "Optimizer", plain(choices.optimizer), setting.optimizer, (optimizer) => this.set({ optimizer })),
           select("batchnorm", "Batch norm", plain(choices.batchnorm), setting.batchnorm, (batchnorm) => this.set({ batchnorm }))),
-        select("bucket", "Gradients summed together", BUCKETS, String(setting.bucket_bytes), (size) => this.set({ bucket_bytes: Number(size) })),
+        select("bucket", "Gradients summed together", BUCKETS, String(setting.bucket_bytes ?? ""), (size) => this.set({ bucket_bytes: size ? Number(size) : null })),
         h("div", { class: "check" }, h("input", { type: "checkbox", id: "recompute", checked: setting.recompute, onchange: (event) => this.set({ recompute: event.target.checked }) }), h("label", { for: "recompute" }, "Recompute cheap layers")),
         cluster.tiers.map((tier) => this.#tier(tier)),
         this.#number("memory", "Memory of a device, GB", (setting.memory_bytes ?? cluster.memory_bytes) / 1e9, (value) => this.set({ memory_bytes: Math.round(value * 1e9) })),
@@ -111,36 +118,43 @@ export class Controls {
   }
 
   #drop() {
-    const input = h("input", { type: "file", id: "file", accept: ".json,.toml", hidden: true, onchange: () => this.#upload(input.files[0]) });
+    const input = h("input", { type: "file", id: "file", accept: ".json,.gz,.toml", multiple: true, hidden: true, onchange: () => this.#upload(input.files) });
     const place = h("div", { class: "drop", ondragover: (event) => { event.preventDefault(); place.classList.add("over"); }, ondragleave: () => place.classList.remove("over"),
-      ondrop: (event) => { event.preventDefault(); place.classList.remove("over"); this.#upload(event.dataTransfer.files[0]); } },
-    "Drop a graph, a plan or a trace (.json) or a cluster (.toml), or ", h("button", { type: "button", id: "choose-file", onclick: () => input.click() }, "choose a file"), ". It stays on this machine.", input,
+      ondrop: (event) => { event.preventDefault(); place.classList.remove("over"); this.#upload(event.dataTransfer.files); } },
+    "Drop a graph, a plan or traces (.json) or a cluster (.toml), or ", h("button", { type: "button", id: "choose-file", onclick: () => input.click() }, "choose a file"), ". It stays on this machine.", input,
     h("div", { id: "upload-error", class: "error", role: "alert", hidden: true }));
     return place;
   }
 
-  async #upload(file) {
-    if (!file) return;
-    const told = $("upload-error");
-    told.hidden = true;
-    try {
-      this.#added(await upload(file), false);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      told.textContent = error.message;
-      told.hidden = false;
+  async #upload(files) {
+    $("upload-error").hidden = true;
+    for (const file of files) {
+      try {
+        if (file.size > this.choices.largest_bytes) throw new Refused(`${file.name}: ${amount(file.size)}; at most ${amount(this.choices.largest_bytes)} are read`);
+        const added = await upload(file);
+        this.#offer(added);
+        this.#use(added);
+        notice(added.kind === "trace" ? `${added.label}: ${added.steps > 1 ? `${added.steps} steps` : "a step"} of ${added.ranks.length > 1 ? `${added.ranks.length} ranks` : "a rank"}. The timeline shows one.` : `${added.label}: read as a ${added.kind}.`);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        const told = $("upload-error");
+        told.textContent = error.message;
+        told.hidden = false;
+        return;
+      }
     }
   }
 
-  #added(added, quietly) {
+  #offer(added) {
     if (added.kind === "graph") this.networks.push({ name: added.name, label: `${added.label} (uploaded)` });
     if (added.cluster) this.clusters.push({ ...added.cluster, label: `${added.label} (uploaded)` });
     if (added.kind === "plan") this.networks.push({ name: added.name, label: `${added.label} (uploaded plan)` });
-    if (quietly) return;
+  }
+
+  #use(added) {
     if (added.kind === "graph") this.set({ model: added.name });
     if (added.kind === "cluster") this.#useCluster(added.name);
     if (added.kind === "plan") { this.setting = { ...this.setting, tiers: {}, memory_bytes: null, ...added.plan.setting }; this.draw(); this.opened(added); }
-    notice(added.kind === "trace" ? `${added.label}: a trace. Open it with \`slicewise diagnose\` or in a report beside its plan.` : `${added.label}: read as a ${added.kind}.`);
+    if (added.kind === "trace") this.traced(added);
   }
 }
-

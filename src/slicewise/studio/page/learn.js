@@ -3,7 +3,7 @@ import { h, put } from "./dom.js";
 import { LESSONS } from "./lessons.js";
 import { amount, count, seconds } from "./units.js";
 
-const START = { devices: 8, batch: 512, rate: 5, segments: 8, split: null, "searched-devices": 8, "searched-batch": 512 };
+const START = { devices: 8, batch: 512, rate: 5, length: 1024, segments: 8, split: null, "searched-devices": 8, "searched-batch": 512 };
 const PARTS = { compute: "compute", gradient: "gradient exchange", layerwise: "layer-wise collectives", halo: "halo exchange", p2p: "transfers between stages" };
 let learned = null;
 
@@ -20,16 +20,28 @@ class Learn {
 
   async open() {
     const asked = /^#learn\/(\d+)(?:\.(\d+))?/.exec(location.hash);
-    if (asked) { this.number = Math.min(LESSONS.length, Math.max(1, Number(asked[1]))) - 1; this.step = Math.min(Number(asked[2] ?? 1) - 1, this.lesson.steps.length); }
+    if (asked && location.hash !== this.at) {
+      this.number = Math.min(LESSONS.length, Math.max(1, Number(asked[1]))) - 1;
+      this.step = Math.max(0, Math.min(Number(asked[2] ?? 1) - 1, this.lesson.steps.length));
+      this.at = location.hash;
+      this.#begin();
+    }
     if (!this.tables) {
       this.#wait("making the tables of the lessons");
       try { this.tables = await this.load("closed", (text) => this.#wait(text)); } catch (error) { this.#fail(error); return; }
     }
     if (this.lesson.searched && !this.tables.searched) {
       this.#wait("searching the plans that this lesson shows");
-      try { this.tables.searched = await this.load("searched", (text) => this.#wait(text)); } catch (error) { this.#fail(error); return; }
+      try { this.tables.searched = await this.#search(); } catch (error) { this.#fail(error); return; }
     }
     this.draw();
+    this.#search().then((found) => { this.tables.searched ??= found; }, () => {}); // while the first lessons are read
+  }
+
+  // The plans of the last two lessons take a while: asked for once, told to who waits.
+  #search() {
+    this.searching ??= this.load("searched", (text) => { if (this.lesson.searched && !this.tables.searched) this.#wait(text); }).catch((error) => { this.searching = null; throw error; });
+    return this.searching;
   }
 
   get lesson() { return LESSONS[this.number]; }
@@ -45,17 +57,26 @@ class Learn {
   go(number, step = 0) {
     this.number = number;
     this.step = step;
-    Object.assign(this.values, LESSONS[number].question.start, { split: null });
-    history.replaceState(null, "", `${location.search}#learn/${number + 1}.${step + 1}`);
+    this.#begin();
+    this.#remember();
     this.open().then(() => document.getElementById("lesson-title")?.focus({ preventScroll: true }));
     scrollTo({ top: 0 });
   }
 
   toStep(step) {
     this.step = step;
-    history.replaceState(null, "", `${location.search}#learn/${this.number + 1}.${step + 1}`);
+    if (step >= this.lesson.steps.length) this.#begin();
+    this.#remember();
     this.draw();
     document.getElementById(step >= this.lesson.steps.length ? "question-title" : "step-title")?.focus({ preventScroll: true });
+  }
+
+  // The sliders stand where the question asks for them.
+  #begin() { Object.assign(this.values, this.lesson.question.start, { split: null }); }
+
+  #remember() {
+    this.at = `#learn/${this.number + 1}.${this.step + 1}`;
+    history.replaceState(null, "", `${location.search}${this.at}`);
   }
 
   draw() {
@@ -63,7 +84,7 @@ class Learn {
     this.#settle();
     put(this.place, h("div", { class: "learn" },
       h("nav", { class: "lesson-list card", "aria-label": "Lessons" }, h("h2", {}, "Learn"), h("ol", {}, LESSONS.map((one, number) => h("li", {}, h("button", { type: "button", class: "plain", "aria-current": number === this.number ? "step" : null, onclick: () => this.go(number) }, one.title, this.answers[one.id] ? h("span", { class: "tag good", title: "answered" }, "✓") : null)))),
-        h("p", { class: "small quiet" }, `${this.tables.network} on ${this.tables.device} GPUs, joined by one switch, latency ${seconds(this.tables.latency_s)}.`)),
+        h("p", { class: "small quiet" }, lesson.about?.(this.tables) ?? `${this.tables.network} on ${this.tables.device} GPUs, joined by one switch, latency ${seconds(this.tables.latency_s)}.`)),
       h("article", { class: "lesson card", "aria-labelledby": "lesson-title" },
         h("p", { class: "quiet small" }, `Lesson ${this.number + 1} of ${LESSONS.length}`), h("h1", { id: "lesson-title", tabindex: "-1" }, lesson.title), h("p", { class: "lead" }, lesson.lead),
         h("div", { class: "lesson-body" },
@@ -90,20 +111,32 @@ class Learn {
 
   update() {
     const { lesson, tables, values, step } = this;
-    const row = lesson.row(tables, values);
     const at = Math.min(step, lesson.steps.length - 1);
-    put(document.getElementById("stage"), lesson.scene(tables, values, at));
-    put(document.getElementById("formula"), row.reason ? h("p", { class: "error" }, `Not possible: ${row.reason}`) : this.#formula(lesson.formula(tables, values, row), row));
+    const row = lesson.row(tables, values, at);
+    put(document.getElementById("stage"), lesson.scene(tables, values, at), h("p", { class: "small quiet" }, lesson.drawn?.(values, at) ?? ""));
+    put(document.getElementById("formula"), row.reason ? h("p", { class: "error" }, `Not possible: ${row.reason}.`) : this.#formula(lesson.formula(tables, values, row, at), row),
+      lesson.compared ? h("table", { class: "compared" }, h("tbody", {}, lesson.compared(tables, values).map(([name, other]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "num" }, other.reason ? h("span", { class: "quiet small" }, other.reason) : seconds(other.step)))))) : null);
+  }
+
+  // What the signs of the formulas that are shown mean, with their values.
+  #signs(terms) {
+    const { tables } = this;
+    const used = terms.map((term) => term.form).join(" ");
+    const words = { α: `latency of a link, ${seconds(tables.latency_s)}`, β: "bytes per second of a link", δ: `bytes of a number, ${tables.item_bytes}`, p: "devices", B: "samples", S: "segments", L: "tokens of a sample", d: `channels, ${tables.attention.channels}`, "|w|": "weights", "|y|": "numbers of an output, per sample" };
+    const known = Object.entries({ ...words, B: this.lesson.id === "attention" ? `samples, ${tables.attention.batch}` : words.B }).filter(([sign]) => (sign.length > 1 ? used.includes(sign) : new RegExp(`(^|[^\\p{L}|])${sign}([^\\p{L}|]|$)`, "u").test(used)));
+    return known.length ? h("p", { class: "small quiet signs" }, known.map(([sign, told], number) => [number ? "; " : "", h("b", {}, sign), ` ${told}`]), ".") : null;
   }
 
   #formula(terms, row) {
+    const { lesson } = this;
     const step = row.step;
     const parts = Object.entries(PARTS).filter(([name]) => row[name] > 0);
     return h("div", { class: "formula" },
-      h("div", { class: "row spread" }, h("h3", {}, "A step takes"), h("b", { class: "figure-number", id: "lesson-step" }, seconds(step))),
+      h("div", { class: "row spread" }, h("h3", {}, lesson.taken ?? "A step takes"), h("b", { class: "figure-number", id: "lesson-step" }, seconds(step))),
       parts.length ? [h("div", { class: "bar tall", role: "img", "aria-label": parts.map(([name, told]) => `${told} ${seconds(row[name])}`).join(", ") }, parts.map(([name]) => h("i", { style: { width: `${(100 * row[name]) / step}%`, background: `var(--${name})` } }))),
         h("ul", { class: "legend" }, parts.map(([name, told]) => h("li", {}, h("i", { style: { background: `var(--${name})` } }), `${told} ${seconds(row[name])}`)))] : null,
       terms.map((term) => h("div", { class: "term" }, h("div", { class: "row spread" }, h("b", {}, term.name), term.value === null ? null : h("b", { class: "num" }, seconds(term.value))), term.form ? h("div", { class: "math" }, term.form) : null, term.numbers ? h("div", { class: "math numbers num" }, `= ${term.numbers}`) : null)),
+      this.#signs(terms.filter((term) => term.form)),
       row.memory ? h("p", { class: "small quiet" }, `Memory of a device: ${amount(row.memory)}${row.memory > this.tables.facts.memory_bytes ? ", more than it has" : ""}.`) : null,
       row.split ? h("p", { class: "small quiet" }, `Split: ${row.split}.`) : null);
   }
@@ -118,7 +151,7 @@ class Learn {
   #sliders() {
     const { tables, values, lesson } = this;
     const known = {
-      devices: ["Devices p", tables.devices, count], batch: ["Batch B", tables.batches, count], rate: ["Links β", tables.rates, (value) => `${value} GB/s`],
+      devices: ["Devices p", tables.devices, count], batch: ["Batch B", tables.batches, count], rate: ["Links β", tables.rates, (value) => `${value} GB/s`], length: ["Tokens L", tables.attention.lengths, count],
       segments: ["Segments S", Object.keys(tables.tables.pipeline[values.rate]?.[values.batch]?.[values.devices]?.segments ?? { 1: 0 }).map(Number), count],
       split: ["p1 x p2", Object.keys(tables.tables["data+filter"][values.rate]?.[values.batch]?.[values.devices]?.splits ?? {}), String],
       "searched-devices": ["Devices p", tables.searched?.devices ?? [], count], "searched-batch": ["Batch B", tables.searched?.batches ?? [], count],

@@ -4,7 +4,12 @@ import { bar, legend, picture, scaled, waitedOf, TERMS } from "./bars.js";
 import { chips, mainLetter, WORDS } from "./slices.js";
 import { seconds, amount, count, signed, percent } from "./units.js";
 import { LAYERWISE } from "./state.js";
+import { zoomable } from "./zoom.js";
 
+const MOST_IN_BLOCK = 24;
+const OPTIMUM = "the additive optimum";
+
+export const STAGED = ["slicings", "timeline"]; // of a pipeline
 export const FIGURES = [["layers", "Layers"], ["network", "Network"], ["slicings", "Slicings"], ["costs", "Costs"], ["memory", "Memory"], ["timeline", "Timeline"]];
 export const title = (strategy) => (strategy === LAYERWISE ? "layer-wise" : strategy);
 
@@ -26,7 +31,7 @@ export function drawPlan(studio) {
     h("div", { class: "plan-head" },
       h("div", {}, h("h2", { id: "plan-title" }, `Plan: ${title(description.strategy)}`, edited ? ", changed by hand" : ""),
         h("div", { class: "figure-number", id: "plan-step" }, seconds(predicted.iteration_s)),
-        h("div", { class: "quiet small num" }, `${seconds(predicted.low_s)} to ${seconds(predicted.high_s)} per step, ${count(predicted.samples_per_s)} samples/s, ${amount(predicted.peak_memory_bytes)} per device, ${amount(predicted.bytes_moved)} sent`)),
+        h("div", { class: "quiet small num" }, `${seconds(predicted.low_s)} to ${seconds(predicted.high_s)} per step, ${count(predicted.samples_per_s)} samples/s, ${amount(predicted.peak_memory_bytes)} per device, ${amount(predicted.bytes_moved)} sent${view.bucket_bytes ? `, gradients in buckets of ${view.bucket_bytes / 2 ** 20} MiB` : ""}`)),
       proof(view, description)),
     h("div", { class: "plan-tools" },
       h("label", { class: "quiet small", for: "plan-strategy" }, "Show"),
@@ -36,7 +41,16 @@ export function drawPlan(studio) {
       h("button", { type: "button", id: "best-given", disabled: !edited, title: "Search again with the layers that you changed as they are", onclick: () => studio.bestGiven() }, "Best given this"),
       h("button", { type: "button", id: "keep", onclick: () => studio.keep() }, "Keep to compare")),
     terms(view, studio.before),
-    view.pipeline ? stages(view) : body(studio));
+    body(studio));
+}
+
+// What is proven about a plan, in one phrase.
+export function proven(certificate = {}) {
+  const { optimal, gap, space_log10: digits, returned } = certificate;
+  if (optimal === undefined) return "nothing is proven";
+  const many = digits ? `of 10^${Math.round(digits)} plans` : "plan";
+  if (!optimal) return `proven: within ${percent(gap)} of the cheapest ${many}`;
+  return (returned ?? OPTIMUM) === OPTIMUM ? `proven: the cheapest ${many}` : `with overlap faster than the proven cheapest ${many}`;
 }
 
 function proof(view, { strategy, fix, edits }) {
@@ -45,17 +59,17 @@ function proof(view, { strategy, fix, edits }) {
   if (strategy !== LAYERWISE || !("optimal" in certificate)) return h("p", { class: "quiet small" }, "One rule for every layer: nothing was searched.");
   const others = Object.entries(view.baselines ?? {}).filter(([, row]) => row.feasible && row.iteration_s);
   const best = others.sort((a, b) => a[1].iteration_s - b[1].iteration_s)[0];
-  const plain = (certificate.returned ?? "the additive optimum") === "the additive optimum";
   const speed = best ? best[1].iteration_s / view.predicted.iteration_s : null;
   return h("div", { class: "proof" },
-    h("div", { class: "row" }, certificate.optimal ? h("span", { class: "tag good", id: "proof" }, plain ? "proven: cheapest sum of terms" : "search proven, improved with overlap") : h("span", { class: "tag warn", id: "proof" }, `within ${percent(certificate.gap)} of the cheapest`),
+    h("div", { class: "row" }, h("span", { class: `tag ${certificate.optimal ? "good" : "warn"}`, id: "proof" }, proven(certificate)),
       speed ? h("span", { class: "tag" }, speed > 1.005 ? `${speed.toFixed(2)} times as fast as ${best[0]}` : `as fast as ${best[0]}`) : null),
     h("details", {}, h("summary", { class: "small" }, "What is proven"), h("ul", {},
       h("li", {}, `Space: ${certificate.space}.`),
-      certificate.space_log10 ? h("li", {}, `About 10^${Math.round(certificate.space_log10)} plans; ${count(certificate.configurations)} slicings of single layers were priced.`) : null,
+      certificate.configurations ? h("li", {}, `${count(certificate.configurations)} slicings of single layers were priced.`) : null,
       h("li", {}, `Returned: ${certificate.returned ?? "the optimum"}.`),
       fix.length ? h("li", {}, `Fixed: ${fix.join(", ")}.`) : null,
-      certificate.simulated_gap !== null && certificate.simulated_gap !== undefined ? h("li", {}, `With overlap simulated, no plan is more than ${percent(certificate.simulated_gap)} faster.`) : null)));
+      h("li", {}, "Cheapest: the smallest sum of all terms, without overlap."),
+      certificate.simulated_lower_s ? h("li", {}, `With overlap, no plan takes less than ${seconds(certificate.simulated_lower_s)}.`) : null)));
 }
 
 function terms(view, before) {
@@ -76,28 +90,43 @@ function stages(view) {
 }
 
 function body(studio) {
-  const tabs = h("div", { class: "chips", role: "group", "aria-label": "What to show of the plan" }, FIGURES.map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(studio.figure === name), "data-figure": name, onclick: () => studio.showFigure(name) }, label)));
-  const left = h("div", { id: "plan-figure", class: studio.figure === "network" ? "natural" : "" }, studio.figure === "layers" ? layers(studio) : studio.svg ? picture(studio.svg) : h("p", { class: "quiet" }, h("span", { class: "spin" }), "drawing"));
+  const { view, drawn } = studio;
+  const known = view.pipeline ? FIGURES.filter(([name]) => name === "layers" || STAGED.includes(name)).map(([name, label]) => [name, name === "layers" ? "Stages" : label]) : FIGURES;
+  const figure = known.some(([name]) => name === studio.figure) ? studio.figure : "layers";
+  const tabs = h("div", { class: "chips", role: "group", "aria-label": "What to show of the plan" }, known.map(([name, label]) => h("button", { type: "button", class: "chip", "aria-pressed": String(figure === name), "data-figure": name, onclick: () => studio.showFigure(name) }, label)));
+  const left = h("div", { id: "plan-figure", class: figure === "network" ? "natural" : "" }, figure === "timeline" ? traces(studio) : null, figure === "layers" ? (view.pipeline ? stages(view) : layers(studio)) : drawn ? picture(drawn.svg) : h("p", { class: "quiet" }, h("span", { class: "spin" }), "drawing"));
+  zoomable(left);
   left.addEventListener("click", (event) => {
     const found = event.target.closest("[data-layer]");
     if (found && found.closest("svg")) studio.select(found.getAttribute("data-layer"));
   });
-  const beside = ["layers", "network"].includes(studio.figure);
+  const beside = !view.pipeline && ["layers", "network"].includes(figure);
   return h("div", {}, h("div", { style: { "margin-top": "14px" } }, tabs), h("div", { class: `plan-body${beside ? "" : " wide-body"}` }, left, beside ? h("aside", { class: "inspector", id: "inspector", "aria-label": "Layer", tabindex: "-1" }) : null));
 }
 
-// Blocks of layers: `layer3.4.conv1` is in `layer3.4`, `features.0` in `features`.
+// What was measured, beside what is predicted.
+function traces(studio) {
+  const { drawn } = studio;
+  const told = drawn?.measured_s ? h("span", {}, h("b", { class: "num" }, seconds(drawn.measured_s)), " measured, ", h("b", { class: "num" }, seconds(drawn.predicted_s)), " predicted: ", h("b", { class: "num" }, `${(drawn.measured_s / drawn.predicted_s).toFixed(2)} times`)) : null;
+  return h("div", { class: "traces", id: "traces" }, told,
+    studio.traces.map((one) => h("span", { class: "tag" }, one.label, " ", h("button", { type: "button", class: "plain remove", "aria-label": `Remove ${one.label}`, onclick: () => studio.dropTrace(one.name) }, "×"))),
+    studio.traces.length ? null : h("span", { class: "quiet" }, "Drop a trace of ", h("code", {}, "slicewise run --trace"), " or torch.profiler on the page: the measured step is drawn below. Several files are several ranks."));
+}
+
+// Blocks of layers: `layer3.4.conv1` is in `layer3.4`, `features.0` in `features`. One that has too many is split.
 export function blocks(layers) {
+  return split(layers.map((layer, number) => ({ ...layer, number })).filter((layer) => layer.shown), 1);
+}
+
+function split(layers, depth) {
   const found = [];
-  layers.forEach((layer, number) => {
-    if (!layer.shown) return;
-    const words = layer.name.split(".");
-    const key = words.length > 2 ? words.slice(0, 2).join(".") : words.length > 1 ? words[0] : "";
-    const last = found.at(-1);
-    if (last && last.key === key) last.layers.push({ ...layer, number });
-    else found.push({ key, layers: [{ ...layer, number }] });
-  });
-  return found;
+  for (const layer of layers) {
+    const words = layer.name.split(".").slice(0, -1);
+    const key = words.slice(0, depth).join(".");
+    if (found.at(-1)?.key === key) found.at(-1).layers.push(layer); else found.push({ key, layers: [layer], deeper: false });
+    found.at(-1).deeper ||= words.length > depth;
+  }
+  return found.flatMap((group) => (group.deeper && group.layers.length > MOST_IN_BLOCK ? split(group.layers, depth + 1) : [group]));
 }
 
 const total = (layer) => Object.values(layer.terms).reduce((all, value) => all + value, 0);
@@ -128,7 +157,7 @@ function block(group, open, context) {
     if (place.open) studio.opened.add(label); else studio.opened.delete(label);
     if (place.open && place.children.length === 1) place.append(...group.layers.map((layer) => line(layer, group, context)));
   } },
-  h("summary", {}, h("span", { class: "name", title: label }, label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
+  h("summary", {}, h("span", { class: "name", title: label }, group.key ? ending(group.key) : label, " ", h("span", { class: "count" }, `${group.layers.length}`)),
     h("span", { class: "strip", "aria-hidden": "true" }, runs.map((run) => h("i", { class: `s-${run.letter}`, style: { flex: String(run.count) } }, run.letter === "whole" ? "" : run.letter))),
     h("span", { class: "right num small" }, seconds(group.layers.reduce((all, layer) => all + total(layer), 0)))),
   shown ? group.layers.map((layer) => line(layer, group, context)) : null);
@@ -144,4 +173,6 @@ function line(layer, group, { studio, edited, most }) {
     h("span", { class: "right num small" }, seconds(total(layer))));
 }
 
+// Of a long name its end, where blocks differ.
+const ending = (key) => { const last = key.split(".").at(-1); return key.length > 15 ? `…${last}` : key; };
 const shortened = (name, key) => (key && name.startsWith(`${key}.`) ? name.slice(key.length + 1) : name);

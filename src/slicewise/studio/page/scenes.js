@@ -36,7 +36,7 @@ export function drawFrame(frame, label) {
   const at = places(many, frame.grouped);
   const width = 10 + BOX.width + Math.max(...at.map((place) => place.x));
   const height = 10 + BOX.height + Math.max(...at.map((place) => place.y));
-  const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "scene", role: "img", "aria-label": label, style: { "max-width": `${Math.round(width * 1.3)}px` } });
+  const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, class: `scene${width > 400 ? " long-scene" : ""}`, role: "img", "aria-label": label, style: { "max-width": `${Math.round(width * 1.3)}px` } });
   drawing.append(s("defs", {}, Object.entries(COLOURS).map(([name, colour]) => s("pattern", { id: `part-${name}`, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 5, height: 5, style: { fill: "var(--card)" } }), s("rect", { width: 2.6, height: 5, style: { fill: colour } })))));
   frame.devices.forEach((device, number) => drawing.append(box(device, at[number], frame.titles?.[number] ?? `device ${number}`)));
   (frame.messages ?? []).forEach((message, number) => drawing.append(flight(message, at, number)));
@@ -47,6 +47,7 @@ const LEFT = { x: 14, w: 14 + GRID + 22, y: 14 + 2 * (GRID + 22) };
 
 function box(device, place, title) {
   const names = { x: "x", w: "w", y: "y", ...device.names };
+  const back = names.y.startsWith("dL/"); // both gradients follow from that of y
   const top = 46;
   return s("g", { transform: `translate(${place.x} ${place.y})` },
     s("rect", { width: BOX.width, height: BOX.height, rx: 9, class: "device" }),
@@ -54,8 +55,8 @@ function box(device, place, title) {
     Object.keys(LEFT).map((name) => [
       s("text", { x: LEFT[name] + GRID / 2, y: 38, class: "tensor-name" }, names[name]),
       grid(name, device[name] ?? none(), LEFT[name], top)]),
-    s("text", { x: LEFT.w - 11, y: top + GRID / 2 + 5, class: "sign" }, "∗"),
-    s("text", { x: LEFT.y - 11, y: top + GRID / 2 + 5, class: "sign" }, "→"));
+    s("text", { x: LEFT.w - 11, y: top + GRID / 2 + 5, class: "sign" }, back ? "," : "∗"),
+    s("text", { x: LEFT.y - 11, y: top + GRID / 2 + 5, class: "sign" }, back ? "←" : "→"));
 }
 
 function grid(name, held, left, top) {
@@ -86,10 +87,14 @@ function flight({ from, to, of, label }, at, number) {
   const right = a.column < b.column, down = a.row < b.row;
   const start = level ? { x: a.x + (right ? BOX.width + 4 : -4), y: a.y + 46 + GRID / 2 + aside } : { x: a.x + middle + aside, y: a.y + (down ? BOX.height + 4 : -4) };
   const end = level ? { x: b.x + (right ? -4 : BOX.width + 4), y: b.y + 46 + GRID / 2 + aside } : { x: b.x + middle + aside, y: b.y + (down ? -4 : BOX.height + 4) };
+  const words = level ? { x: (start.x + end.x) / 2, y: start.y - 14 } : { x: start.x + 28, y: (start.y + end.y) / 2 + 4, style: { "text-anchor": "start" } };
+  return flying(start, end, of, label, words, number);
+}
+
+function flying(start, end, of, label, words, number) {
   const path = `M${start.x} ${start.y}L${end.x} ${end.y}`;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const angle = (Math.atan2(end.y - start.y, end.x - start.x) * 180) / Math.PI;
-  const words = level ? { x: (start.x + end.x) / 2, y: start.y - 14 } : { x: start.x + 28, y: (start.y + end.y) / 2 + 4, style: { "text-anchor": "start" } };
   return s("g", { class: "flight", style: { color: COLOURS[of] } },
     s("path", { d: path, class: "wire" }), s("path", { d: "M-9 -5L0 0L-9 5Z", transform: `translate(${end.x} ${end.y}) rotate(${angle})`, class: "tip" }),
     label ? s("text", { ...words, class: "parcel-name" }, label) : null,
@@ -121,19 +126,35 @@ export function drawSchedule(stages, segments, step) {
   return drawing;
 }
 
-// Layers in a row, each coloured by how it is sliced.
-export function drawLayers(layers, told, seconds) {
-  const unit = 88, width = layers.length * unit + 12, most = Math.max(...layers.map((layer) => layer.seconds));
-  const drawing = s("svg", { viewBox: `0 0 ${width} 214`, class: "scene long-scene", role: "img", "aria-label": layers.map((layer) => `${layer.name} ${told(layer)}`).join(", ") });
+// Stages in a row: the layers that each device holds, what travels forward, and what comes back.
+export function drawStages(stages, layers) {
+  const many = Math.min(stages, 4), box = 132, gap = 44, width = many * box + (many - 1) * gap + 16;
+  const drawing = s("svg", { viewBox: `0 0 ${width} 168`, class: "scene long-scene", role: "img", "aria-label": `The layers in ${stages} stages, a device each; outputs travel forward, gradients back.`, style: { "max-width": `${Math.round(width * 1.2)}px` } });
+  for (let stage = 0; stage < many; stage += 1) {
+    const x = 8 + stage * (box + gap), own = layers.slice(Math.floor((stage * layers.length) / many), Math.floor(((stage + 1) * layers.length) / many));
+    drawing.append(s("rect", { x, y: 8, width: box, height: 150, rx: 9, class: "device" }), s("text", { x: x + 12, y: 28, class: "device-name" }, `device ${stage}`),
+      ...own.flatMap((name, number) => [s("rect", { x: x + 12, y: 40 + number * 30, width: box - 24, height: 24, rx: 4, class: "full", style: { fill: COLOURS.w } }), s("text", { x: x + box / 2, y: 57 + number * 30, class: "slice-name s-ink-F" }, name)]));
+    if (stage) for (const [of, y, label] of [["y", 66, "y"], ["x", 112, "dL/dy"]]) drawing.append(flying({ x: of === "y" ? x - gap + 3 : x - 3, y }, { x: of === "y" ? x - 3 : x - gap + 3, y }, of, stage === 1 ? label : "", { x: x - gap / 2, y: y - 11 }, stage));
+  }
+  return drawing;
+}
+
+// Layers in a row, each coloured by how it is sliced; between them what a change of slicing moves.
+export function drawLayers(layers, of, seconds) {
+  const unit = 88, width = layers.length * unit + 12, most = Math.max(...layers.map((layer) => of(layer).seconds));
+  const moves = (layer) => of(layer).moved > 1e-7;
+  const drawing = s("svg", { viewBox: `0 0 ${width} 232`, class: "scene long-scene", role: "img", "aria-label": layers.map((layer) => `${layer.name} ${of(layer).told}${moves(layer) ? `, after moving ${seconds(of(layer).moved)}` : ""}`).join("; ") });
   layers.forEach((layer, number) => {
-    const x = 8 + number * unit, tall = Math.max(3, (96 * layer.seconds) / most);
-    const parts = told(layer).split(" ");
-    if (number) drawing.append(s("path", { d: `M${x - 12} 30H${x - 2}`, class: "wire", style: { color: "var(--quiet)" } }));
+    const { told, seconds: taken, moved } = of(layer);
+    const x = 8 + number * unit, tall = Math.max(3, (96 * taken) / most);
+    const parts = told.split(" ");
+    if (number && moves(layer)) drawing.append(flying({ x: x - 15, y: 30 }, { x: x - 1, y: 30 }, "w", "", {}, number), s("text", { x: x - 8, y: 64, class: "tensor-name" }, seconds(moved)));
+    else if (number) drawing.append(s("path", { d: `M${x - 14} 30H${x - 2}`, class: "wire", style: { color: "var(--quiet)" } }));
     parts.forEach((part, place) => {
-      const letter = "NFCDHW".includes(part[0]) ? part[0] : "whole";
+      const letter = "NFCDHWAQK".includes(part[0]) ? part[0] : "whole";
       drawing.append(s("rect", { x: x + (place * 72) / parts.length, y: 10, width: 72 / parts.length, height: 40, class: `s-box s-fill-${letter}` }), s("text", { x: x + ((place + 0.5) * 72) / parts.length, y: 35, class: `s-ink-${letter} slice-name` }, part));
     });
-    drawing.append(s("rect", { x: x + 20, y: 170 - tall, width: 32, height: tall, rx: 2, class: "cost" }), s("text", { x: x + 36, y: 164 - tall, class: "tensor-name" }, seconds(layer.seconds)), s("text", { x: x + 36, y: 187, class: "tensor-name strong" }, layer.name.replace("features", "conv").replace("classifier", "fc")), s("text", { x: x + 36, y: 203, class: "tensor-name" }, layer.kind));
+    drawing.append(s("rect", { x: x + 20, y: 188 - tall, width: 32, height: tall, rx: 2, class: "cost" }), s("text", { x: x + 36, y: 182 - tall, class: "tensor-name" }, seconds(taken)), s("text", { x: x + 36, y: 205, class: "tensor-name strong" }, layer.name.replace("features", "conv").replace("classifier", "fc")), s("text", { x: x + 36, y: 221, class: "tensor-name" }, layer.kind));
   });
   return drawing;
 }

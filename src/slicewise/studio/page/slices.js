@@ -26,4 +26,4 @@ export const mainLetter = (letters) => {
   return Object.keys(counts).sort((a, b) => counts[b] - counts[a])[0] ?? "whole";
 };
 
-export const WORDS = { N: "samples", F: "filters (output channels)", C: "input channels", D: "depth", H: "height", W: "width" };
+export const WORDS = { N: "samples", F: "filters (output channels)", C: "input channels", D: "depth", H: "height", W: "width", A: "heads", Q: "queries", K: "keys" };

@@ -1,5 +1,5 @@
 // What the page shows, as a value that an address can carry.
-const PLAIN = { software: null, dtype: "fp32", optimizer: "sgd", recompute: false, batchnorm: "exact", bucket_bytes: 25 * 2 ** 20, tiers: {}, memory_bytes: null };
+const PLAIN = { software: null, dtype: "fp32", optimizer: "sgd", recompute: false, batchnorm: "exact", bucket_bytes: null, tiers: {}, memory_bytes: null };
 export const FIRST = { model: "alexnet", cluster: "p100-4x4", devices: 16, batch: 512, ...PLAIN };
 export const LAYERWISE = "layerwise";
 

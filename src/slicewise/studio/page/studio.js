@@ -3,7 +3,7 @@ import { $, h, put, notice } from "./dom.js";
 import { ask, stream, Refused } from "./api.js";
 import { Controls } from "./controls.js";
 import { drawStrategies, drawScaling, switchStrategies } from "./strategies.js";
-import { drawPlan, drawSearching, drawStopped } from "./plan.js";
+import { drawPlan, drawSearching, drawStopped, proven, STAGED } from "./plan.js";
 import { drawEmpty, drawLayer, drawWaiting } from "./inspector.js";
 import { drawCompare } from "./compare.js";
 import { drawActions, drawCommands, download } from "./exports.js";
@@ -16,14 +16,15 @@ const SETTLED = 600; // ms after a change, until every other slicing is priced a
 const MOST_PAST = 50;
 
 class Studio {
-  past = []; future = []; opened = new Set(); figure = "layers"; exports = [["plan", "Plan (plan.json)"], ["cluster", "Cluster (cluster.toml)"], ["projection", "Projections (oracle.json)"], ["report", "Report (report.html)"]];
+  past = []; future = []; traces = []; opened = new Set(); figure = "layers"; exports = [["plan", "Plan (plan.json)"], ["cluster", "Cluster (cluster.toml)"], ["projection", "Projections (oracle.json)"], ["report", "Report (report.html)"]];
   #projecting = false; #wanted = null; #planning = null; #timer = 0; #asked = 0;
 
   async start() {
     const { description, kept } = recalled();
     this.description = description;
     this.choices = await ask("choices");
-    this.controls = new Controls(this.choices, description.setting, (setting) => this.changedSetting(setting), (added) => this.openUploaded(added));
+    this.controls = new Controls(this.choices, description.setting, { changed: (setting) => this.changedSetting(setting), opened: (added) => this.openUploaded(added), traced: (added) => this.addTrace(added) });
+    this.traces = this.choices.uploads.filter((added) => added.kind === "trace");
     drawActions(this);
     switchStrategies();
     addEventListener("hashchange", () => this.route());
@@ -31,7 +32,7 @@ class Studio {
     this.project();
     this.scale();
     if (kept) this.recallKept(kept);
-    this.plan();
+    if (location.search || !this.controls.openFirst()) this.plan();
   }
 
   route() {
@@ -98,7 +99,7 @@ class Studio {
     put($("summary"),
       h("div", { class: "card" }, h("div", { class: "quiet small" }, "Best single strategy, by closed form"), best ? [h("div", { class: "figure-number", id: "best-step" }, seconds(best.iteration_s)), h("div", {}, h("b", {}, best.strategy), h("span", { class: "quiet" }, `, ${count(best.samples_per_s)} samples/s`))] : h("div", { class: "figure-number" }, "none fits")),
       h("div", { class: "card" }, h("div", { class: "quiet small" }, "Best plan, searched layer by layer"), searched
-        ? [h("div", { class: "figure-number", id: "searched-step" }, seconds(this.view.predicted.iteration_s)), h("div", { class: "quiet" }, this.description.edits.length ? "changed by hand" : this.view.certificate?.optimal ? "the search is proven; the step is simulated with overlap" : "simulated with overlap")]
+        ? [h("div", { class: "figure-number", id: "searched-step" }, seconds(this.view.predicted.iteration_s)), h("div", { class: "quiet" }, this.description.edits.length ? "changed by hand" : [proven(this.view.certificate), h("span", {}, `, ${count(this.view.predicted.samples_per_s)} samples/s`)])]
         : [h("div", { class: "figure-number quiet" }, "…"), h("div", { class: "quiet" }, this.searching ? [h("span", { class: "spin" }), "searching"] : "not searched yet")]));
   }
 
@@ -109,15 +110,15 @@ class Studio {
     const controller = this.#planning = new AbortController();
     const { setting, strategy, fix, edits } = this.description;
     const selected = this.selected;
-    Object.assign(this, { view: null, searching: true, past: [], future: [], before: null, paid: null, svg: null });
+    Object.assign(this, { view: null, searching: true, past: [], future: [], before: null, paid: null, drawn: null });
     drawSearching(strategy, "asking", () => { controller.abort(); this.searching = false; drawStopped("You cancelled the search.", () => this.plan()); this.summarise(); });
     this.summarise();
     try {
       let view = await stream("plan", { setting, strategy, fix }, (text) => { const place = $("progress"); if (place) place.textContent = text; }, controller.signal);
-      if (edits.length && !view.pipeline) view = { ...view, ...(await ask("price", { setting, slicings: withEdits(view, edits) }, controller.signal)) };
+      if (edits.length && !view.pipeline) view = { ...view, ...(await ask("price", { setting, bucket_bytes: view.bucket_bytes, slicings: withEdits(view, edits) }, controller.signal)) };
       this.view = view;
       this.searching = false;
-      this.redraw();
+      this.#drawn();
       if (selected && view.layers?.some((layer) => layer.name === selected)) this.select(selected, false);
       if (!$("view-compare").hidden) this.compare();
     } catch (error) {
@@ -133,11 +134,17 @@ class Studio {
     clearTimeout(this.#timer);
     const { setting, ...view } = added.plan;
     this.description = { ...described({ ...this.controls.setting }), strategy: view.strategy };
-    Object.assign(this, { view, searching: false, past: [], future: [], before: null, paid: null, svg: null });
+    Object.assign(this, { view, searching: false, past: [], future: [], before: null, paid: null, drawn: null });
     this.#remember();
-    this.redraw();
+    this.#drawn();
     this.project();
     this.scale();
+    this.summarise();
+  }
+
+  // The plan is another: what was looked at before is looked at again.
+  #drawn() {
+    if (this.figure === "layers" || (this.view.pipeline && !STAGED.includes(this.figure))) this.redraw(); else this.showFigure(this.figure);
   }
 
   open(strategy) {
@@ -154,14 +161,28 @@ class Studio {
 
   async showFigure(name) {
     this.figure = name;
-    this.svg = null;
+    this.drawn = null;
     this.redraw();
-    $("plan").querySelector(`[data-figure=${name}]`)?.focus();
+    $("plan").querySelector(`[data-figure=${name}]`)?.focus({ preventScroll: true });
     if (name === "layers") return;
+    const { view } = this;
     try {
-      const { svg } = await ask("figure", { ...this.#question(), form: name });
-      if (this.figure === name) { this.svg = svg; this.redraw(); $("plan").querySelector(`[data-figure=${name}]`)?.focus(); }
+      const drawn = await ask("figure", { ...this.#question(), form: name, traces: name === "timeline" ? this.traces.map((one) => one.name) : [] });
+      if (this.figure === name && this.view === view) { this.drawn = drawn; this.redraw(); $("plan").querySelector(`[data-figure=${name}]`)?.focus({ preventScroll: true }); }
     } catch (error) { this.#told(error, notice); }
+  }
+
+  // Measured steps stand below the predicted one; each file is a rank, or has several.
+  addTrace(added) {
+    this.traces = [...this.traces, added];
+    this.figure = "timeline";
+    location.hash = "#plan";
+    if (this.view) { this.showFigure("timeline"); $("plan-figure").scrollIntoView({ block: "nearest" }); }
+  }
+
+  dropTrace(name) {
+    this.traces = this.traces.filter((one) => one.name !== name);
+    this.showFigure("timeline");
   }
 
   async select(name, focus = true) {
@@ -191,7 +212,7 @@ class Studio {
       const before = this.view.predicted;
       this.view = { ...this.view, ...priced };
       this.description = { ...this.description, edits: [...this.description.edits.filter(([name]) => name !== layer), [layer, letters]] };
-      Object.assign(this, { paid, before, svg: null });
+      Object.assign(this, { paid, before, drawn: null });
       this.layer = { ...this.layer, alternatives: this.layer.alternatives.map((row) => ({ ...row, current: row.letters === letters })) };
       this.#remember();
       this.redraw();
@@ -210,7 +231,7 @@ class Studio {
   #snapshot() { return { description: this.description, view: this.view }; }
 
   #restore(snapshot) {
-    Object.assign(this, { ...snapshot, before: null, paid: null, svg: null });
+    Object.assign(this, { ...snapshot, before: null, paid: null, drawn: null });
     this.#remember();
     this.redraw();
     this.summarise();
@@ -250,7 +271,7 @@ class Studio {
     const { setting, strategy, fix, edits } = description;
     try {
       let view = await stream("plan", { setting, strategy, fix }, () => {});
-      if (edits.length) view = { ...view, ...(await ask("price", { setting, slicings: withEdits(view, edits) })) };
+      if (edits.length) view = { ...view, ...(await ask("price", { setting, bucket_bytes: view.bucket_bytes, slicings: withEdits(view, edits) })) };
       this.kept = { description, view };
       if (!$("view-compare").hidden) this.compare();
     } catch (error) { this.#told(error, notice); }
@@ -260,7 +281,7 @@ class Studio {
     drawCompare(this);
     if (!this.kept || !this.view) return;
     if (this.kept.view.pipeline || this.view.pipeline) { drawCompare(this, null, "A pipeline slices no layer: only the steps are compared."); return; }
-    const side = ({ description, view }) => ({ setting: description.setting, slicings: view.slicings });
+    const side = ({ description, view }) => ({ setting: description.setting, bucket_bytes: view.bucket_bytes, slicings: view.slicings });
     try {
       drawCompare(this, await ask("compare", { before: side(this.kept), after: side(this) }));
     } catch (error) { this.#told(error, (message) => drawCompare(this, null, message)); }
@@ -281,17 +302,17 @@ class Studio {
 
   #question() {
     const { setting, strategy, fix, edits } = this.description;
-    return { setting, strategy, fix, slicings: this.view?.slicings ?? [], edited: edits.length > 0 };
+    return { setting, strategy, fix, bucket_bytes: this.view?.bucket_bytes ?? null, slicings: this.view?.slicings ?? [], edited: edits.length > 0 };
   }
 
   async export(form) {
-    if (form !== "cluster" && form !== "projection" && !this.view?.slicings) { notice("There is no sliced plan yet; wait for the search."); return; }
-    try { await download({ ...this.#question(), form }); } catch (error) { this.#told(error, notice); }
+    if (form !== "cluster" && form !== "projection" && !this.view) { notice("There is no plan yet; wait for the search."); return; }
+    try { await download({ ...this.#question(), form, traces: form === "report" ? this.traces.map((one) => one.name) : [] }); } catch (error) { this.#told(error, notice); }
   }
 
   async commands() {
     try {
-      const { slicings, ...question } = this.#question();
+      const { slicings, bucket_bytes, ...question } = this.#question();
       drawCommands((await ask("commands", question)).commands);
     } catch (error) { this.#told(error, notice); }
   }

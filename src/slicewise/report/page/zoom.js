@@ -1,4 +1,3 @@
-"use strict";
 // Timelines: scroll or pinch zooms, dragging moves, double-click or the button shows all again.
 const units = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]];
 const told = (value) => {
@@ -7,9 +6,13 @@ const told = (value) => {
   return `${(value / unit).toPrecision(3)} ${name}`;
 };
 
-for (const lanes of document.querySelectorAll("svg.zoom")) {
+// Whatever was drawn below `place`.
+export function zoomable(place) {
+  for (const lanes of place.querySelectorAll("svg.zoom")) zooming(lanes);
+}
+
+function zooming(lanes) {
   const picture = lanes.ownerSVGElement;
-  const figure = picture.closest("figure");
   const full = lanes.viewBox.baseVal.width;
   const seconds = Number(lanes.dataset.length);
   const height = lanes.viewBox.baseVal.height;
@@ -53,8 +56,12 @@ for (const lanes of document.querySelectorAll("svg.zoom")) {
   button("later", () => { view.start += view.span / 2; draw(); });
   button("all", () => { view.start = 0; view.span = full; draw(); });
   tools.append(readout);
-  figure.append(tools);
-  lanes.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY < 0 ? 0.8 : 1.25, share(event)); }, { passive: false });
+  (picture.closest("figure") ?? picture.parentElement).append(tools);
+  lanes.addEventListener("wheel", (event) => {
+    if (event.deltaY > 0 && view.span >= full) return; // all is shown already: the page scrolls on
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? 0.8 : 1.25, share(event));
+  }, { passive: false });
   lanes.addEventListener("dblclick", () => { view.start = 0; view.span = full; draw(); });
   let held = null;
   lanes.addEventListener("pointerdown", (event) => { held = { at: share(event), start: view.start }; lanes.setPointerCapture(event.pointerId); });

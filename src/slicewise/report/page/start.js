@@ -1,0 +1,1 @@
+zoomable(document);
