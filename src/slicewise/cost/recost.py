@@ -110,8 +110,11 @@ class _Page:
     def layer_terms(self, layer: Layer, slicing: Slicing) -> dict[str, float]:
         gets_gradient = layer.name in self.graph.gradients
         halo_s = self.halo_s(layer, slicing) if layer.windows else 0.0
-        return self.own_terms(layer, slicing, gets_gradient) | {
-            "halo_s": (2 if self.returns_gradient(layer, 0) else 1) * halo_s + self.round_s(layer, slicing),
+        own = self.own_terms(layer, slicing, gets_gradient)
+        if halo_s and self.returns_gradient(layer, 0):
+            halo_s *= 2
+        return own | {
+            "halo_s": halo_s + self.round_s(layer, slicing, own["forward_s"] + own["backward_s"]),
             "reduce_s": self.reduce_s(layer, slicing, gets_gradient),
             "sync_s": self.sync_s(layer, slicing),
         }
@@ -463,7 +466,7 @@ class _Page:
 
     # Keys and values that are passed round
 
-    def round_s(self, layer: Layer, slicing: Slicing) -> float:
+    def round_s(self, layer: Layer, slicing: Slicing, compute_s: float) -> float:
         if layer.kind is not Kind.ATTENTION or layer.input_dims[1][-2] != "Q":
             return 0.0
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim == "Q")
@@ -473,10 +476,9 @@ class _Page:
         items = sum(self.items(layer.input_dims[slot], layer.input_shapes[slot], slicing) for slot in (1, 2))
         widest = min(self.tier_of[axis] for axis in axes)
         hop_s = self.latency_s(frozenset(axes)) + items * self.item_bytes * self.all_to_all_s_per_byte[widest]
-        rounds, compute_s = 1, self.pass_s(layer, slicing, "forward")
+        rounds = 1
         if layer.name in self.graph.gradients:
             rounds += 1 + (self.returns_gradient(layer, 1) or self.returns_gradient(layer, 2))
-            compute_s += self.backward_s(layer, slicing)
         return (parts - 1) * max(0.0, rounds * hop_s - self.overlap * compute_s / parts)
 
     # Halos
