@@ -153,7 +153,7 @@ def _train_the_head_alone(net: nn.Module) -> None:
 CHANGES = [_rest, _freeze_norms, _freeze_one_norm, _other_numbers, _freeze_weights, _train_the_head_alone]
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.long), False], ids=["before", "after"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
 def test_modes_numbers_and_frozen_weights_are_followed(
     pair: World, change: Callable[[nn.Module], Any], before: bool

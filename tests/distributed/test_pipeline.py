@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,13 @@ def _everything(net: Pipeline) -> dict[str, Tensor]:
     return {name: value for rank in every for name, value in rank.items()}
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "chain"])
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    sample(
+        product([name for name in NETWORKS if name != "chain"], ["gpipe", "1f1b"]),
+        quick=[("resnet", "1f1b"), ("scalings", "gpipe")],
+    ),
+)
 def test_a_pipeline_trains_as_one_device_does_with_micro_batches(world: World, name: str, schedule: str) -> None:
     assert world.run(_train, name, world.ranks, schedule) == {}
 

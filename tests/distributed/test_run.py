@@ -21,6 +21,7 @@ from slicewise.plans.plan import Plan
 from slicewise.running.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
 from slicewise.strategy import STRATEGIES
+from tests.campaigns import sample
 from tests.distributed.world import World
 from tests.machines import tier, write_cores
 
@@ -53,7 +54,12 @@ def _result(world: World, chosen: Plan, **options: Any) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("strategy", [*BASELINES, "layerwise", "pipeline"])
+@pytest.mark.parametrize(
+    "strategy",
+    sample(
+        [*BASELINES, "layerwise", "pipeline"], quick=["data+filter", "spatial", "sequence", "layerwise", "pipeline"]
+    ),
+)
 def test_every_strategy_is_the_network_and_sends_what_was_predicted(
     quartet: World, cluster: str, strategy: str
 ) -> None:
@@ -72,7 +78,7 @@ def test_inner_axes_keep_bytes_off_the_outer_links(quartet: World, cluster: str)
     assert sent["between"] < _result(quartet, _plan(cluster, "data"))["bytes_by_tier"]["between"]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("optimizer", sample(["sgd", "momentum", "adam"], quick=["adam"]))
 def test_memory_holds_weights_gradients_state_and_activations(quartet: World, cluster: str, optimizer: str) -> None:
     chosen = _plan(cluster, "data", optimizer=optimizer)
     peaks = _result(quartet, chosen)["peak_memory_bytes"]
@@ -96,7 +102,9 @@ def test_slicing_filters_takes_weights_off_a_rank(quartet: World, cluster: str) 
     assert sliced != whole
 
 
-@pytest.mark.parametrize("strategy", ["data", "filter", "data+filter", "spatial", "data+spatial"])
+@pytest.mark.parametrize(
+    "strategy", sample(["data", "filter", "data+filter", "spatial", "data+spatial"], quick=["data+filter", "spatial"])
+)
 def test_local_batch_norms_are_those_of_one_device_that_goes_chunk_by_chunk(
     quartet: World, cluster: str, strategy: str
 ) -> None:
@@ -141,13 +149,13 @@ def test_a_gradient_that_is_not_finite_is_not_equal(quartet: World, cluster: str
     assert (check["worst"], check["max_relative_error"]) == ("first.weight", float("inf"))
 
 
-@pytest.mark.parametrize("strategy", ["filter", "channel", "spatial"])
+@pytest.mark.parametrize("strategy", sample(["filter", "channel", "spatial"], quick=["channel"]))
 def test_under_autocast_narrow_activations_are_what_moves(quartet: World, cluster: str, strategy: str) -> None:
     result = _result(quartet, _plan(cluster, strategy, dtype="bf16"))
     assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
 
 
-@pytest.mark.parametrize("strategy", ["spatial", "data+filter"])
+@pytest.mark.parametrize("strategy", sample(["spatial", "data+filter"], quick=["spatial"]))
 def test_what_is_computed_again_is_sent_again_as_predicted(quartet: World, cluster: str, strategy: str) -> None:
     result = _result(quartet, _plan(cluster, strategy, recompute=True), check=True)
     assert result["check"]["passed"]
@@ -281,7 +289,7 @@ def test_where_one_device_has_no_room_the_check_is_made_smaller_and_says_so(quar
         quartet.run(_check_in, chosen.to_dict(), 1e3)
 
 
-@pytest.mark.parametrize("strategy", ["data+filter", "pipeline"])
+@pytest.mark.parametrize("strategy", sample(["data+filter", "pipeline"], quick=["data+filter"]))
 def test_losses_after_a_resume_are_bitwise_those_of_a_run_that_went_through(
     quartet: World, cluster: str, strategy: str, tmp_path: Path
 ) -> None:

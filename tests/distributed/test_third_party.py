@@ -28,7 +28,7 @@ EXECUTED = ("RegNet", "ConvNeXt V2", "EfficientNet", "BiT", "PoolFormer", "UNet"
 
 @pytest.mark.parametrize(
     ("name", "batch"),
-    sample(product(EXECUTED, (4, 3)), quick=[("ConvNeXt V2", 3), ("PoolFormer", 4), ("UNet", 4), ("SegResNet", 3)]),
+    sample(product(EXECUTED, (4, 3)), quick=[("ConvNeXt V2", 3), ("UNet", 4)]),
 )
 def test_third_party_networks_equal_one_device_under_a_spatial_and_random_plans(
     name: str, batch: int, pair: World
@@ -42,7 +42,7 @@ def test_third_party_networks_on_four_ranks_equal_one_device(name: str, quartet:
     assert quartet.run(_differences, name, 2, 4, 4) == []
 
 
-@pytest.mark.parametrize("name", sample(EXECUTED, quick=["ConvNeXt V2", "SegResNet"]))
+@pytest.mark.parametrize("name", sample(EXECUTED, quick=["ConvNeXt V2"]))
 def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
         assert counted == predicted, label
