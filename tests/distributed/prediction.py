@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.breakdown import Cost
+from slicewise.graph.dims import Dim
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.buckets import buckets, weight_layouts
@@ -50,7 +52,7 @@ def expected(graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh) -> 
     found = []
     for layer in graph:
         found += [*_transfers(graph, layer, slicings, mesh), *_halos(graph, layer, slicings, mesh)]
-        found += _statistics(graph, layer, slicings, mesh)
+        found += [*_statistics(graph, layer, slicings, mesh), *_rounds(graph, layer, slicings, mesh)]
     return found + list(_sync(graph, slicings, mesh))
 
 
@@ -115,10 +117,31 @@ def _statistics(graph: LayerGraph, layer: Layer, slicings: Mapping[str, Slicing]
     if not axes:
         return
     layout = replace_axes(layouts(layer, slicings[layer.name]).output, axes, REPLICATE)
-    items = 2 * _volume(*boxes(layer.statistics_shape, layout, mesh))
+    values = 1 if layer.kind is Kind.ATTENTION else 2  # the logarithm of a sum, or mean and deviation
+    items = values * _volume(*boxes(layer.statistics_shape, layout, mesh))
     yield _expected(Op.ALL_GATHER, axes, "reduce", layer.name, items * mesh.group_size(axes), mesh)
     if layer.name in graph.gradients:
         yield _expected(Op.ALL_REDUCE, axes, "reduce", layer.name, items, mesh)
+
+
+def _rounds(graph: LayerGraph, layer: Layer, slicings: Mapping[str, Slicing], mesh: Mesh) -> Iterator[Expected]:
+    """Keys and values forward, again in backward, and their gradients: received forward, handed on backward."""
+    slicing = slicings[layer.name]
+    axes = tuple(axis for axis, dim in enumerate(slicing) if dim is Dim.Q)
+    if layer.kind is not Kind.ATTENTION or layer.input_dims[1][-2] != Dim.Q or not axes:
+        return
+    placed = layouts(layer, slicing).inputs
+    keys, values = (_volume(*boxes(layer.input_shapes[slot], placed[slot], mesh)) for slot in (1, 2))
+    groups = [mesh.group(rank, axes) for rank in range(mesh.devices)]
+
+    def of_turn(turn: int) -> Ints:
+        """What every rank computes with, so many turns from its own keys."""
+        owners = [group[(group.index(rank) - turn) % len(group)] for rank, group in enumerate(groups)]
+        return (keys + values)[owners]
+
+    for turn in range(1, len(groups[0])):
+        for items in (of_turn(turn), of_turn(turn - 1), of_turn(turn)):
+            yield _expected(Op.ALL_TO_ALL, axes, "halo", layer.name, items, mesh)
 
 
 def _sync(graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh) -> Iterator[Expected]:

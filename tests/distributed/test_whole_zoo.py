@@ -5,28 +5,35 @@ that one expects; and the bytes of all ranks together are those that the planner
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import slicewise as sw
-from slicewise.cluster.cluster import load_cluster
+from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.errors import InfeasibleError
+from slicewise.graph.capture import capture
+from slicewise.graph.dims import Dim
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.rings import with_rings
 from slicewise.graph.sources import load_graph
-from slicewise.graph.zoo import ZOO
+from slicewise.graph.zoo import ZOO, Swin, ViT
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
+from tests.campaigns import sample
+from tests.distributed.cuts import HEADS, KEYS, SAMPLES, TOKENS, cut_slicings
 from tests.distributed.prediction import by_layer, expected, kinds, planned
 from tests.distributed.recording import Collective, recording
 
@@ -40,7 +47,6 @@ SAMPLE = [
     ("unet3d", 64, "spatial"),
     ("vgg16", 64, "layerwise"),
     ("textcnn", 1024, "layerwise"),
-    ("vit_b_16", 8, "sequence"),
     ("cosmoflow", 64, "layerwise"),
 ]
 
@@ -75,14 +81,50 @@ def _update_stats(x: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[1]), x.new_empty(x.shape[1])
 
 
+# Attention that reaches 1,024 devices: 16 heads and 1,025 tokens; 16 heads in 32 rows of shifted windows
+ATTENTION: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "vit": (partial(ViT, (1, 16, 32, 32), classes=8, image=512), (3, 512, 512)),
+    "swin": (partial(Swin, (32, (2,), (16,)), classes=8, image=256, patch=2, window=4), (3, 256, 256)),
+}
+CUTS: dict[str, tuple[tuple[Dim, ...], ...]] = {  # of the ten axes of two
+    "heads": (HEADS,) * 10,
+    "tokens": (TOKENS,) * 10,
+    "tokens and heads": (TOKENS,) * 6 + (HEADS,) * 4,
+    "samples, tokens and heads": (SAMPLES,) * 3 + (TOKENS,) * 4 + (HEADS,) * 3,
+    "samples, keys and heads": (SAMPLES,) * 3 + (KEYS,) * 4 + (HEADS,) * 3,
+    "tokens, keys passed round": (TOKENS,) * 3 + (HEADS,) * 7,
+}
+QUICKLY = [("vit", "tokens and heads"), ("swin", "samples, tokens and heads"), ("vit", "tokens, keys passed round")]
+
+
+@pytest.mark.parametrize(("name", "cut"), sample(product(ATTENTION, CUTS), quick=QUICKLY))
+def test_attention_on_1024_ranks_sends_the_predicted_bytes(name: str, cut: str) -> None:
+    build, shape = ATTENTION[name]
+    with torch.device("meta"):
+        graph = capture(build(), torch.zeros(2, *shape), name=name).with_batch(8)
+    if "passed" in cut:
+        graph = with_rings(graph, [layer.name for layer in graph if layer.kind is Kind.ATTENTION])
+    cluster = load_cluster("dgx-a100").with_devices(1024)
+    slicings = cut_slicings(graph, cluster.mesh, CUTS[cut])
+    attention = [slicings[layer.name] for layer in graph if layer.kind is Kind.ATTENTION]
+    assert all(slicing.count(None) <= 6 for slicing in attention)
+    _check_step(build, graph, slicings, cluster)
+
+
 def _check(name: str, ranks: int, strategy: str) -> None:
     cluster = load_cluster("dgx-a100").with_devices(ranks)
     graph = _without_dropout(load_graph(name)).with_batch(4 if name in VOLUMES else ranks)
-    costs = AnalyticModel(graph, cluster)
     if strategy == "layerwise":
         slicings = sw.plan(graph, cluster, gap=0.1, time_limit=10).slicings
     else:
-        slicings = BASELINES[strategy](costs)
+        slicings = BASELINES[strategy](AnalyticModel(graph, cluster))
+    _check_step(ZOO[name].build, graph, slicings, cluster)
+
+
+def _check_step(
+    build: Callable[[], nn.Module], graph: LayerGraph, slicings: Mapping[str, Slicing], cluster: Cluster
+) -> None:
+    costs, ranks = AnalyticModel(graph, cluster), cluster.devices
     wanted = expected(graph, slicings, cluster.mesh)
     rank_bytes = by_layer(wanted, ranks)
 
@@ -90,7 +132,7 @@ def _check(name: str, ranks: int, strategy: str) -> None:
     totals = {key: round(count.sum()) for key, count in rank_bytes.items() if count.any()}
     assert totals == planned(costs.plan_costs(slicings))
 
-    steps = {rank: _step(name, graph, slicings, cluster.mesh, rank) for rank in _sampled(ranks)}
+    steps = {rank: _step(build, graph, slicings, cluster.mesh, rank) for rank in _sampled(ranks)}
     for rank, step in steps.items():
         assert Counter((one.layer, one.term, one.op, one.axes) for one in step) == kinds(wanted)
         received: Counter[tuple[str, str]] = Counter()
@@ -113,11 +155,13 @@ def _sampled(ranks: int) -> Sequence[int]:
     return range(ranks) if ranks <= 8 else (0, 1, ranks // 3, ranks - 1)
 
 
-def _step(name: str, graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, rank: int) -> list[Collective]:
+def _step(
+    build: Callable[[], nn.Module], graph: LayerGraph, slicings: Mapping[str, Slicing], mesh: Mesh, rank: int
+) -> list[Collective]:
     """One training step of one rank."""
     with _fake_world(rank, mesh.devices):
         with torch.device("meta"):
-            model = ZOO[name].build()
+            model = build()
         net = SlicedModule(model, graph, slicings, mesh)
         samples = graph.batch // mesh.devices if net.local_samples else graph.batch
         inputs = torch.empty(samples, *graph.inputs[0].shape[1:], device="meta")

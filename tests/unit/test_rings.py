@@ -138,7 +138,7 @@ def test_scores_that_are_spelled_out_are_counted_where_keys_are_sliced() -> None
 def test_a_plan_file_names_its_rings_and_refuses_what_is_none() -> None:
     plan = sw.plan(attending(8192), machine(4), batch=1)
     fields = plan.to_dict()
-    assert fields["rings"] == ("attention0",)
+    assert fields["rings"] == ["attention0"]
     again = Plan.from_dict(fields, "test")
     assert again.training.rings == ("attention0",)
     assert again.network() == attending(8192)

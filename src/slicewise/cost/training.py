@@ -45,6 +45,10 @@ class Training:
         """Of one activation."""
         return DTYPES[self.dtype].item_bytes
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plan files have it."""
+        return asdict(self) | {"rings": list(self.rings)}
+
     def options(self) -> dict[str, Any]:
         """As arguments of `slicewise.plan`, which finds a size of buckets and rings itself."""
         return {name: value for name, value in asdict(self).items() if name not in ("bucket_bytes", "rings")}

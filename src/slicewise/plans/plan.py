@@ -6,7 +6,7 @@ A pipeline plan slices no layer: its devices hold one stage of the network each.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from math import prod
 from pathlib import Path
@@ -134,7 +134,7 @@ class Plan:
             "devices": self.devices,
             "batch": self.batch,
             **({"software": self.machine.software} if self.machine else {}),
-            **asdict(self.training),
+            **self.training.to_dict(),
             "cost_model": self.cost_model,
             "input": list(self.input_shape) if self.input_shape else None,
             "mesh": dict(self.axes),

@@ -43,7 +43,7 @@ class Request:
         limit = self.memory_limit_bytes
         return {
             **told,
-            **asdict(self.training),
+            **self.training.to_dict(),
             "space": asdict(self.space),
             "fix": list(self.fix),
             "forbid": list(self.forbid),

@@ -5,6 +5,7 @@ from typing import Any
 
 from slicewise.cost.breakdown import Cost
 from slicewise.figures.step_terms import MEANING, TERMS, step_terms
+from slicewise.graph.kind import Kind
 from slicewise.partition.buckets import BUCKET_BYTES
 from slicewise.partition.spelling import spelled
 from slicewise.plans.plan import Plan, Stages
@@ -33,6 +34,8 @@ def show_plan(plan: Plan) -> None:
         page.say(f"Gradients are summed in buckets of {size}, {why}.")
     if plan.training.rings:
         page.say(rings_told(plan))
+    if repeated := repeated_told(plan):
+        page.say(repeated)
     if plan.certificate:
         page.say(proof_told(plan.certificate))
 
@@ -49,6 +52,23 @@ def answer(plan: Plan) -> str:
     fastest = min(others, key=lambda name: others[name])
     named = f"the fastest other strategy, {fastest}," if len(others) > 1 else fastest
     return " ".join([f"{told}; {named} takes {seconds(others[fastest])}.", *_remarks(plan)])
+
+
+def repeated_told(plan: Plan) -> str:
+    """What every device computes whole, with time and memory: operators nobody taught us, or a share of the step."""
+    if plan.pipeline or plan.devices == 1:
+        return ""
+    whole = {name: plan.costs.get(name, {}) for name, slicing in plan.slicings.items() if not any(slicing)}
+    taken = {name: cost for name, cost in whole.items() if cost.get("compute_s", 0.0) > 0}
+    spent_s = sum(cost["compute_s"] for cost in taken.values())
+    unknown = [name for name in taken if plan.kinds.get(name) == Kind.OPAQUE]
+    if not unknown and spent_s <= _WORTH_TELLING * plan.predicted.get("iteration_s", float("inf")):
+        return ""
+    most = max(unknown or taken, key=lambda name: taken[name]["compute_s"])
+    held = amount(sum(cost["memory_bytes"] + cost["transient_bytes"] for cost in taken.values()), "B")
+    layers = "1 layer is" if len(taken) == 1 else f"{len(taken)} layers are"
+    own = f"{most} ({plan.kinds.get(most, '')}) takes {seconds(taken[most]['compute_s'])}"
+    return f"{layers} whole on every device: {seconds(spent_s)} of compute and {held}; {own}."
 
 
 def rings_told(plan: Plan) -> str:
