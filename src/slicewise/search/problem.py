@@ -1,6 +1,6 @@
 """The search problem as tables: one vector per layer, one matrix per edge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,22 +26,45 @@ class Problem:
 
     def restricted(self, kept: Sequence[Ints]) -> "Problem":
         """The same problem with only the `kept` choices of each node; tables that are shared stay so where they can."""
-        full = [len(keep) == len(vector) for keep, vector in zip(kept, self.vectors, strict=True)]
-        rows = [keep.tobytes() for keep in kept]
-        known: dict[tuple[int, bytes, bytes], Floats] = {}
-        matrices = {}
-        for (i, j), matrix in self.matrices.items():
-            key = (id(matrix), rows[i], rows[j])
-            if key not in known:
-                known[key] = matrix if full[i] and full[j] else matrix[np.ix_(kept[i], kept[j])]
-            matrices[i, j] = known[key]
-        return Problem(
-            vectors=tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True)), matrices=matrices
-        )
+        vectors = tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True))
+        return Problem(vectors=vectors, matrices=_Cut.of(self.matrices, kept, self.sizes))
 
     @property
     def sizes(self) -> list[int]:
         return [len(vector) for vector in self.vectors]
+
+
+class _Cut(Mapping[tuple[int, int], Floats]):
+    """Tables with only some choices of each node, cut when they are asked for: the next pass may keep even fewer."""
+
+    def __init__(self, whole: Mapping[tuple[int, int], Floats], kept: Sequence[Ints], sizes: Sequence[int]) -> None:
+        self._whole, self._kept, self._sizes = whole, kept, sizes
+        self._names = [keep.tobytes() for keep in kept]
+        self._made: dict[tuple[int, int], Floats] = {}
+        self._known: dict[tuple[int, bytes, bytes], Floats] = {}
+
+    @classmethod
+    def of(cls, tables: Mapping[tuple[int, int], Floats], kept: Sequence[Ints], sizes: Sequence[int]) -> "_Cut":
+        if not isinstance(tables, _Cut):
+            return cls(tables, kept, sizes)
+        return cls(tables._whole, [mine[rows] for mine, rows in zip(tables._kept, kept, strict=True)], tables._sizes)
+
+    def __getitem__(self, pair: tuple[int, int]) -> Floats:
+        if pair not in self._made:
+            (i, j), matrix = pair, self._whole[pair]
+            key = (id(matrix), self._names[i], self._names[j])
+            if key not in self._known:
+                one, other = self._kept[i], self._kept[j]
+                full = (len(one), len(other)) == (self._sizes[i], self._sizes[j])
+                self._known[key] = matrix if full else matrix[one[:, None], other]
+            self._made[pair] = self._known[key]
+        return self._made[pair]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
 
 
 def edge_tables(

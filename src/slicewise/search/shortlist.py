@@ -18,7 +18,7 @@ from slicewise.search.candidates import Candidates
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 
 _MOST, _FEWEST = 192, 64  # slicings of a layer
-_ENTRIES = 2_000_000  # of all tables of layout changes
+_ENTRIES = 1_000_000  # of all tables of layout changes
 
 Rows = Sequence[int]  # a plan: per layer, which slicing of the list
 

@@ -25,10 +25,10 @@ from slicewise.search.registry import search_named
 from slicewise.search.solution import Solution
 from slicewise.units import ROUNDING
 
-_PROMISING = 64  # choices per layer for a first plan
+_PROMISING = 32  # choices per layer for a first plan
 _QUICK_PAIRS = 3e5  # entries per table that are sooner made than bounded
 _MERGED_AXES = 3
-_FIRST_LOOK = 100  # slicings per layer to look into at first; half as many more in each round
+_FIRST_LOOK = 64  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
 _ENTRIES_PER_NODE = 1e5  # that elimination looks at while a pass visits a node, however few choices that has
 _LIMIT = 3e10
@@ -177,7 +177,8 @@ def _finish(
 
 def _as_long_as_a_pass(problem: Problem) -> float:
     """Entries that elimination looks at while two more passes would be made."""
-    return 4.0 * sum(matrix.size for matrix in problem.matrices.values()) + _ENTRIES_PER_NODE * len(problem.vectors)
+    sizes = problem.sizes
+    return 4.0 * sum(sizes[i] * sizes[j] for i, j in problem.matrices) + _ENTRIES_PER_NODE * len(sizes)
 
 
 def _cheaper(whole: Problem, own: Problem, left: list[Ints]) -> tuple[Elimination, list[Ints]]:
