@@ -11,7 +11,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ class Job:
     input: str | None = None
     has_norms: bool = True
     pairs: int = 20  # steps of each contender
+    factory: str | None = None  # of a network that is not in the zoo
+
+    @property
+    def source(self) -> str:
+        return self.factory or self.model
 
 
 JOBS = (
@@ -37,6 +42,7 @@ JOBS = (
     Job(model="resnet50", batch=16),
     Job(model="inception_v3", batch=8, pairs=10),
     Job(model="densenet121", batch=8),
+    Job(model="mobilenet_v3", batch=16, factory="benchmarks.throughput.mobilenet:mobilenet_v3"),
 )
 VOLUME = Job(model="unet3d", batch=1, input="1x96x96x96")
 
@@ -68,7 +74,7 @@ def measure(models: Sequence[str], links: Sequence[str], pairs: int | None) -> N
             plan(VOLUME, cluster, "layerwise", "exact", "best")
             compete(VOLUME, link, ["best"], "one", pairs)
         if link == "loopback":
-            for job in (job for job in JOBS if job.model in ("alexnet", "densenet121")):
+            for job in (job for job in JOBS if job.model in ("alexnet", "densenet121", "mobilenet_v3")):
                 if job.model in models:
                     alone(job, pairs)
 
@@ -86,7 +92,7 @@ def contest(job: Job, link: str, cluster: Path, pairs: int | None) -> None:
 
 def alone(job: Job, pairs: int | None) -> None:
     """One rank under a plan, which slices nothing, against the plain model."""
-    half = Job(model=job.model, batch=job.batch // 2, input=job.input)
+    half = replace(job, batch=job.batch // 2)
     plan(half, BUILD / "loopback.toml", "data", "local", "single", devices=1)
     compete(half, "one rank", ["single"], "alone", pairs)
 
@@ -94,7 +100,7 @@ def alone(job: Job, pairs: int | None) -> None:
 def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devices: int = 2) -> None:
     sized = ["--input", job.input] if job.input else []
     command = [
-        *("plan", job.model, *sized, "--cluster", str(cluster), "--devices", str(devices), "--batch", str(job.batch)),
+        *("plan", job.source, *sized, "--cluster", str(cluster), "--devices", str(devices), "--batch", str(job.batch)),
         *("--strategy", strategy, "--batchnorm", batchnorm, "-o", str(_folder(job) / f"{name}.json")),
     ]
     print("+ slicewise", *command, file=sys.stderr)
@@ -104,7 +110,7 @@ def plan(job: Job, cluster: Path, strategy: str, batchnorm: str, name: str, devi
 def compete(job: Job, link: str, plans: Sequence[str], against: str, pairs: int | None) -> None:
     sized = ["--input", job.input] if job.input else []
     program = [
-        *("-m", "benchmarks.throughput.contest", job.model, *sized, "--batch", str(job.batch)),
+        *("-m", "benchmarks.throughput.contest", job.source, *sized, "--batch", str(job.batch)),
         *("--iterations", str(pairs or job.pairs), "--against", against, "-o", str(_result(job.model, link))),
     ]
     for name in plans:
