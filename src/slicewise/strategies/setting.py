@@ -94,7 +94,8 @@ class Setting:
         was fitted has a pace of its own, unless its step was measured.
         """
         cluster = self.profile.cluster
-        pace = self.tuning.pace(self.profile.graph.name) if cluster.measured is None else 1.0
+        told = cluster.measured is not None or self.profile.given
+        pace = 1.0 if told else self.tuning.pace(self.profile.graph.name)
         return self.slowdown * pace * (1 + self.links.cluster.straggling * log2(self.devices))
 
     def seconds(self, samples: float) -> Seconds:
