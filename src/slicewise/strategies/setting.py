@@ -126,11 +126,6 @@ class Setting:
             s_per_byte = max(s_per_byte, (count - 1) / count / rate)
         return 2 * (messages * line.latency_s + items * WEIGHT_BYTES * s_per_byte) if items else 0.0
 
-    def all_reduces_s(self, items: Floats, count: int) -> Floats:
-        """The same of every entry."""
-        line = self.links.ring("gradient", count)
-        return np.where(items > 0, 2 * (line.latency_s + items * WEIGHT_BYTES * line.s_per_byte), 0.0)
-
     @property
     def hybrid_messages(self) -> int:
         """In how many messages hybrids exchange gradients between groups."""

@@ -190,7 +190,7 @@ def test_spatial_communication() -> None:
     assert terms.split in ("W2 to pool0", "H2 to pool0")
     halos = {"conv0": 3 * 8 + 8 * 8, "conv1": 8 * 8 + 16 * 8}  # of x and dL/dy; the pool's windows do not overlap
     assert terms.halo_s == near(sum(2 * (2 * ALPHA + 16 * items * DELTA * BETA) for items in halos.values()))
-    assert terms.gradient_s == near(2 * (ALPHA + (224 + 1168) * DELTA * BETA / 2))
+    assert terms.gradient_s == near(2 * (ALPHA + 3962 * DELTA * BETA / 2))  # of all weights, as published
     assert terms.layerwise_s == near(ALPHA + 16 * 256 * DELTA * BETA / 2)  # the gather behind the pool
 
 
@@ -199,7 +199,7 @@ def test_data_and_spatial_as_two_groups_of_two() -> None:
     assert terms.split in ("2x2, W2 to pool0", "2x2, H2 to pool0")
     halos = {"conv0": 3 * 8 + 8 * 8, "conv1": 8 * 8 + 16 * 8}
     assert terms.halo_s == near(sum(2 * (2 * ALPHA + 8 * items * DELTA * BETA) for items in halos.values()))
-    inside = 2 * (ALPHA + (224 + 1168) * DELTA * BETA / 2)
+    inside = 2 * (ALPHA + 3962 * DELTA * BETA / 2)
     leaders = 2 * (ALPHA + 3962 * DELTA * BETA / 2)
     assert terms.gradient_s == near(inside + leaders)
     assert terms.layerwise_s == near(ALPHA + 8 * 256 * DELTA * BETA / 2)
