@@ -124,6 +124,18 @@ def test_being_cut_makes_nothing_cheaper(cluster: str, strategy: str, p2: int) -
     assert cut.compute_s - cut.update_s >= data.compute_s - data.update_s
 
 
+@pytest.mark.parametrize("software", ["plain", "tuned"])
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16"])
+def test_resnet50_on_8_h100_is_best_trained_by_samples(dtype: str, software: str) -> None:
+    names = ["data", "spatial", "data+spatial", "filter", "data+filter"]
+    found = oracle(
+        "resnet50", "dgx-h100", devices=[8], batch_per_device=64, strategies=names, dtype=dtype, software=software
+    )
+    best = found.best()
+    assert best
+    assert best.strategy == "data"
+
+
 def test_data_takes_the_largest_part_of_a_batch_that_does_not_divide() -> None:
     assert projected("data", 4, batch=15).compute_s == near(fw_bw(4) + wu())
 
