@@ -1,6 +1,7 @@
 """Cutting a layer never makes its total compute cheaper, and more work never takes less time."""
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 from slicewise.cluster.cluster import SOFTWARE, load_cluster
 from slicewise.cluster.device import load_device
 from slicewise.cluster.kernels import DIRECTIONS
+from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import AnalyticCompute, shares
 from slicewise.cost.training import Training
 from slicewise.cost.utilisation import Work, arithmetic_s, kernel_s
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer import Layer
+from slicewise.graph.sources import load_graph, shipped_names
 from slicewise.partition.choices import Choices
+from slicewise.partition.legal import SPACES, legal_choices
 from tests.builders import Net
 
 FITTED = ("P100", "V100-16", "A100-80", "H100")
@@ -98,3 +102,28 @@ def test_more_work_takes_longer(
 def test_neither_arithmetic_nor_memory_hides_entirely() -> None:
     assert kernel_s(3.0, 4.0, 1.0) == pytest.approx(6.0)
     assert np.all(kernel_s(np.array([1.0, 2.0]), 0.0, 0.0) == [1.0, 2.0])
+
+
+@pytest.mark.parametrize("network", shipped_names())
+def test_no_plan_of_the_zoo_makes_a_layer_cheaper_by_cutting_it(network: str) -> None:
+    """Every legal slicing over 8 devices, forward and backward, on every generation in its dtypes."""
+    cluster = load_cluster("dgx-a100").with_devices(8)
+    mesh = cluster.mesh
+    model = AnalyticModel(load_graph(network).with_batch(32), cluster)
+    computes = [
+        AnalyticCompute(replace(cluster, device=load_device(name), software=software), Training(dtype=dtype))
+        for (name, dtype), software in zip(DTYPES, SOFTWARE * len(DTYPES), strict=False)
+    ]
+    seen: set[int] = set()
+    for layer, alike in zip(model.graph, model.alike, strict=True):
+        if alike in seen or layer.kind.has(Trait.FREE):
+            continue
+        seen.add(alike)
+        choices = legal_choices(layer, mesh, SPACES["full"])
+        devices = [prod(size for size, dim in zip(mesh.sizes, cut, strict=True) if dim) for cut in choices]
+        whole = next(place for place, count in enumerate(devices) if count == 1)
+        part = shares(layer, choices)
+        for compute in computes:
+            for seconds in (compute.forward_s(layer, part), compute.backward_s(layer, part, model.passes(layer))):
+                together = np.array(devices) * seconds
+                assert (together >= seconds[whole] * (1 - 1e-9)).all(), (layer.name, compute.cluster.device.name)

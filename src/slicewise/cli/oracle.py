@@ -75,6 +75,12 @@ def add_request(parser: argparse.ArgumentParser, *, needs_batch: bool) -> None:
     add_model(parser)
     add_cluster(parser)
     add_measured(parser)
+    parser.add_argument(
+        "--layer-times",
+        type=Path,
+        metavar="FILE.csv",
+        help="your own times of whole layers; columns layer, shape (samples first), forward_s, backward_s, update_s",
+    )
     batch = parser.add_mutually_exclusive_group(required=needs_batch)
     batch.add_argument("--batch-per-device", type=per_device, metavar="B", help="weak scaling: samples per device")
     batch.add_argument("--batch", type=positive, help="strong scaling: samples per step, over all devices")
@@ -135,6 +141,7 @@ def oracle_from(options: argparse.Namespace, batch_per_device: float | None) -> 
         split=options.split,
         memory_limit_bytes=options.memory_limit,
         measured=options.measured,
+        layer_times=options.layer_times,
     )
 
 

@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layer-times",
         type=Path,
         metavar="FILE.csv",
-        help="with --cost measured: your own times; columns layer, slicing or shape, forward_s, backward_s, update_s",
+        help="with --cost measured or optcnn: your own times; "
+        "columns layer, slicing or shape, forward_s, backward_s, update_s",
     )
     group.add_argument("--space", help="full (default), or optcnn: that paper's configurations")
     group.add_argument(

@@ -53,6 +53,15 @@ class Doubt:
         other_s = compute_s * self.other_software + communication_s
         return {"low_s": min(total_s, other_s) / wide, "high_s": max(total_s, other_s) * wide}
 
+    def after_timing(self, share: float) -> "Doubt":
+        """Where layers with this share of compute were timed one by one."""
+        known = fitted_ranges().measured
+        parts = {**dict(self.parts), "timed layers": share * known}
+        if "network" in parts:
+            parts["network"] *= 1 - share
+        compute = hypot(share * known, (1 - share) * self.compute)
+        return replace(self, compute=compute, parts=tuple((name, sigma) for name, sigma in parts.items() if sigma))
+
     @property
     def told(self) -> str:
         """`network 1.48x, unseen 1.28x`: each part alone, as a factor."""

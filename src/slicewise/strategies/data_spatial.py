@@ -3,7 +3,7 @@
     compute          (D/p) S_split(FW + BW) + (D/p1) S_rest(FW + BW) + (D/B) S(WU)
     communication    2 (D/B) S_split(2 alpha + (B/p1) (halo(x) + halo(dL/dy)) delta beta)    halo, in the group
                      + (D/B) (p2 - 1) (alpha + (B/p1) y delta beta / p2)                     gather where the split ends
-                     + 2 (D/B) (p2 - 1) (alpha + S_split(w) delta beta / p2)                 gradients, in the group
+                     + 2 (D/B) (p2 - 1) (alpha + S(w) delta beta / p2)                       gradients, in the group
                      + 2 (D/B) (p1 - 1) (alpha + S(w) delta beta / p1)                       gradients, among p1 leaders
     memory           M_split(B/p, w) + M_rest(B/p1, w)
     limit            p1 p2 <= B min (W H)

@@ -7,7 +7,7 @@ slicewise    the strategy as a plan, priced by the planner's cost model and play
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
@@ -27,7 +27,7 @@ from slicewise.partition.spelling import spelled
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
 from slicewise.strategies.pipeline import MOST_ANYWHERE
-from slicewise.strategies.profile import Profile
+from slicewise.strategies.profile import Profile, SampleTimes
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
 from slicewise.strategy import STRATEGIES, Form
@@ -84,11 +84,12 @@ class ParadlEngine(Engine):
     furthest_devices = MOST_DEVICES
 
     tuning: Tuning | None = None  # None: the cluster's
+    given: SampleTimes = field(default_factory=dict)  # layers that somebody timed
     profiled: Profile | None = None  # of the same graph, device and training, where somebody has it already
 
     @cached_property
     def profile(self) -> Profile:
-        return self.profiled or Profile(self.graph, self.cluster, self.training)
+        return self.profiled or Profile(self.graph, self.cluster, self.training, self.given)
 
     @cached_property
     def _tuning(self) -> Tuning:

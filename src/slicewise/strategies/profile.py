@@ -4,8 +4,8 @@ One array entry per layer of the graph. Everything that grows with the batch gro
 one sample and of two, give the shard of any batch; seconds then come from the planner's own model.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.times import LayerTime
 from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import usual_model
@@ -26,6 +27,9 @@ from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.stages import Cuts
 
 T = TypeVar("T")
+
+
+SampleTimes = Mapping[str, Mapping[int, LayerTime]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Profile:
     graph: LayerGraph
     cluster: Cluster
     training: Training
+    given: SampleTimes = field(default_factory=dict)  # layers that somebody timed, by name and samples
 
     @cached_property
     def _model(self) -> CostModel:
@@ -85,6 +90,46 @@ class Profile:
                 self._price(some)
 
     def _price(self, missing: NDArray[Any]) -> None:
+        forwards, backwards = self._modelled(missing)
+        for position, anchors in self._anchors.items():
+            samples, forward, backward = anchors
+            forwards[:, position] *= np.interp(np.log(missing), samples, forward)
+            backwards[:, position] *= np.interp(np.log(missing), samples, backward)
+        for row, batch in enumerate(missing.tolist()):
+            self._seconds[batch] = Seconds(forwards[row], backwards[row])
+
+    @cached_property
+    def _timed(self) -> dict[int, Mapping[int, LayerTime]]:
+        """By place; layers alike share what one of them takes."""
+        names = {layer.name: position for position, layer in enumerate(self.layers)}
+        alike = {self._model.alike[names[name]]: points for name, points in self.given.items()}
+        own = {names[name]: points for name, points in self.given.items()}
+        shared = {place: alike[number] for place, number in enumerate(self._model.alike) if number in alike}
+        return shared | own
+
+    @cached_property
+    def _anchors(self) -> dict[int, tuple[Floats, Floats, Floats]]:
+        """Of timed layers: logarithms of the samples, and taken over modelled seconds there, forward and backward.
+
+        Between and beyond the samples that were timed, a layer is as much slower than the cost model says as it is
+        there.
+        """
+        samples = np.array(sorted({count for points in self._timed.values() for count in points}), dtype=np.int64)
+        modelled = (
+            dict(zip(samples.tolist(), zip(*self._modelled(samples), strict=True), strict=True)) if len(samples) else {}
+        )
+        found = {}
+        for position, points in self._timed.items():
+            known = sorted(points)
+            ratios = [
+                [_over(getattr(points[count], what), modelled[count][way][position]) for count in known]
+                for way, what in enumerate(("forward_s", "backward_s"))
+            ]
+            found[position] = np.log(known), np.array(ratios[0]), np.array(ratios[1])
+        return found
+
+    def _modelled(self, missing: NDArray[Any]) -> tuple[Floats, Floats]:
+        """[batch, layer] of forward and backward, as the cost model has them."""
         model, compute = self._model, self._model.compute
         forward, backward = {}, {}
         for alike, (position, one, step) in self._shards.items():
@@ -94,9 +139,7 @@ class Profile:
             passes = model.passes(layer) if trains else ()
             backward[alike] = compute.backward_s(layer, part, passes) if trains else np.zeros(len(missing))
         forwards = np.stack([forward[alike] for alike in model.alike], axis=1)
-        backwards = np.stack([backward[alike] for alike in model.alike], axis=1)
-        for row, batch in enumerate(missing.tolist()):
-            self._seconds[batch] = Seconds(forwards[row], backwards[row])
+        return forwards, np.stack([backward[alike] for alike in model.alike], axis=1)
 
     @cached_property
     def _seconds(self) -> dict[float, Seconds]:
@@ -115,10 +158,13 @@ class Profile:
             )
             return float(profile.seconds(samples).both.sum())
 
-        return self.remembered(
-            ("doubt", samples),
-            lambda: doubt_of(self._model.graph, self.cluster, self.seconds(samples).both.tolist(), all_s),
-        )
+        def found() -> Doubt:
+            taken_s = self.seconds(samples).both
+            doubt = doubt_of(self._model.graph, self.cluster, taken_s.tolist(), all_s)
+            timed_s = sum(float(taken_s[position]) for position in self._timed)
+            return doubt.after_timing(timed_s / (float(taken_s.sum()) or 1.0)) if self.given else doubt
+
+        return self.remembered(("doubt", samples), found)
 
     @cached_property
     def update_s(self) -> Floats:
@@ -127,7 +173,12 @@ class Profile:
             alike: float(compute.update_s(self.layers[position], one)[0])
             for alike, (position, one, _) in self._shards.items()
         }
-        return np.array([known[alike] for alike in self._model.alike])
+        seconds = np.array([known[alike] for alike in self._model.alike])
+        for position, points in self._timed.items():
+            given = [time.update_s for time in points.values() if time.update_s is not None]
+            if given and seconds[position]:
+                seconds[position] = sum(given) / len(given)
+        return seconds
 
     @cached_property
     def x(self) -> Floats:
@@ -304,3 +355,8 @@ def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Shar
         borders=of(left.borders, right.borders),
         block=of(left.block, right.block),
     )
+
+
+def _over(taken_s: float, modelled_s: float) -> float:
+    """1 where nothing is computed: frozen layers have no backward."""
+    return taken_s / modelled_s if modelled_s > 0 else 1.0

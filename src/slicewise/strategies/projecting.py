@@ -15,9 +15,10 @@ from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestEr
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import graph_of
 from slicewise.planning.asking import requested
+from slicewise.planning.layer_table import read_sample_times
 from slicewise.plans.request import Request
 from slicewise.strategies.datasets import samples_of
-from slicewise.strategies.engines import Engine, Split, engine_named, of_prediction
+from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
 from slicewise.strategies.projection import CERTAIN, Projection, memory_reason
 from slicewise.strategies.registry import check_strategies
 from slicewise.strategies.setting import Terms
@@ -200,6 +201,7 @@ def oracle_of(
     split: Split | None = None,
     memory_limit_bytes: float | None = None,
     measured: Step | None = None,
+    layer_times: str | Path | None = None,
 ) -> Oracle:
     """The request as a value that answers for any strategy and count."""
     if (batch is None) == (batch_per_device is None):
@@ -212,10 +214,13 @@ def oracle_of(
         machine = replace(machine, device=replace(machine.device, memory_bytes=int(memory_limit_bytes)))
     machine = paced(machine, graph, training, measured)
     share = None if overlap is None else machine.overlap if overlap else 0.0
+    priced = engine_named(engine)(graph=graph, cluster=machine, training=training, overlap=share)
+    if layer_times is not None:
+        priced = _timed(priced, Path(layer_times))
     return Oracle(
         graph=graph,
         cluster=machine,
-        engine=engine_named(engine)(graph=graph, cluster=machine, training=training, overlap=share),
+        engine=priced,
         training=training,
         batch=batch,
         batch_per_device=batch_per_device,
@@ -223,6 +228,15 @@ def oracle_of(
         split=split,
         overlap=share,
     )
+
+
+def _timed(engine: Engine, layer_times: Path) -> Engine:
+    """With layers as somebody measured them."""
+    if not isinstance(engine, ParadlEngine):
+        raise RequestError("`layer_times` are of whole layers, for the closed forms; give those of a plan to `plan`")
+    if engine.cluster.measured is not None:
+        raise RequestError("`measured` and `layer_times` both say what layers take; give one of them")
+    return replace(engine, given=read_sample_times(layer_times, engine.graph))
 
 
 def oracle(
@@ -246,6 +260,7 @@ def oracle(
     split: Split | None = None,
     memory_limit: float | str | None = None,
     measured: Step | None = None,
+    layer_times: str | Path | None = None,
     input: tuple[int, ...] | None = None,
     sample: "Sample | None" = None,
     trust: bool = False,
@@ -255,8 +270,8 @@ def oracle(
 
     `batch_per_device` scales weakly, `batch` strongly. `dataset` or `samples` tell epochs. `split=(p1, p2)` is of
     hybrids. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this network's
-    step on one device: 64 samples, seconds. `engine` is "paradl" (closed forms) or "slicewise" (plans, simulated). The
-    model is given as for `plan`.
+    step on one device: 64 samples, seconds; `layer_times` is a CSV file of what its layers take. `engine` is "paradl"
+    (closed forms) or "slicewise" (plans, simulated). The model is given as for `plan`.
 
     >>> sw.oracle("resnet50", "abci-v100", batch_per_device=32, devices=[16, 64, 1024]).best(64).strategy
     'data'
@@ -274,6 +289,7 @@ def oracle(
         split=split,
         memory_limit_bytes=bytes_of(memory_limit),
         measured=measured,
+        layer_times=layer_times,
     )
     names = check_strategies(strategies)
     return table_of(asked, names, sorted(set(devices)), layerwise=layerwise, progress=progress)

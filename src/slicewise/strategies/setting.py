@@ -94,7 +94,8 @@ class Setting:
         was fitted has a pace of its own, unless its step was measured.
         """
         cluster = self.profile.cluster
-        pace = self.tuning.pace(self.profile.graph.name) if cluster.measured is None else 1.0
+        told = cluster.measured is not None or self.profile.given
+        pace = 1.0 if told else self.tuning.pace(self.profile.graph.name)
         return self.slowdown * pace * (1 + self.links.cluster.straggling * log2(self.devices))
 
     def seconds(self, samples: float) -> Seconds:
@@ -124,11 +125,6 @@ class Setting:
         if staged and rate is not None:
             s_per_byte = max(s_per_byte, (count - 1) / count / rate)
         return 2 * (messages * line.latency_s + items * WEIGHT_BYTES * s_per_byte) if items else 0.0
-
-    def all_reduces_s(self, items: Floats, count: int) -> Floats:
-        """The same of every entry."""
-        line = self.links.ring("gradient", count)
-        return np.where(items > 0, 2 * (line.latency_s + items * WEIGHT_BYTES * line.s_per_byte), 0.0)
 
     @property
     def hybrid_messages(self) -> int:

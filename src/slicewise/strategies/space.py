@@ -32,7 +32,7 @@ class Divided:
     backward_s: Floats
     halo_s: Floats
     gather_s: Floats
-    reduce_s: Floats  # gradients of the split layers, in the group
+    reduce_s: float  # gradients of all weights, in the group: however deep the split, as published
     memory_bytes: Floats
 
 
@@ -47,7 +47,7 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
     whole_bytes, split_bytes = at.layer_bytes(samples, 1.0), at.layer_bytes(samples / parts, 1.0)
     passing_bytes = _largest(at.passing_bytes(samples / parts), at.passing_bytes(samples))
     gathers = at.gather_s(samples * profile.alive, parts)
-    reduces = at.all_reduces_s(np.cumsum(profile.w), parts)
+    reduce_s = at.all_reduce_s(at.all_weights, parts)
     any_depth = False
     for degrees in _factorisations(parts, dims):
         deepest = _deepest(at, degrees)
@@ -64,7 +64,7 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
             backward_s=_split_first(split.backward, whole.backward)[kept],
             halo_s=np.cumsum(halo_s)[kept],
             gather_s=gathers[kept],
-            reduce_s=reduces[kept],
+            reduce_s=reduce_s,
             memory_bytes=(_split_first(split_bytes, whole_bytes) + passing_bytes)[kept],
         )
     if not any_depth:
@@ -75,7 +75,7 @@ def divided(at: Setting, samples: int, parts: int) -> Iterator[Divided]:
 
 def best_depth(at: Setting, found: Divided) -> tuple[Terms, NDArray[np.bool_]]:
     """The quickest depth that fits, or else the quickest; and which layers that splits."""
-    total_s = found.compute_s + found.halo_s + found.gather_s + found.reduce_s
+    total_s = found.compute_s + found.halo_s + found.gather_s
     capacity = at.profile.cluster.device.memory_bytes
     best = int(np.lexsort((total_s, found.memory_bytes > capacity))[0])
     depth = int(found.depth[best])
@@ -84,7 +84,7 @@ def best_depth(at: Setting, found: Divided) -> tuple[Terms, NDArray[np.bool_]]:
         compute_s=float(found.compute_s[best]) + update_s,
         update_s=update_s,
         backward_s=float(found.backward_s[best]),
-        gradient_s=float(found.reduce_s[best]),
+        gradient_s=found.reduce_s,
         layerwise_s=float(found.gather_s[best]),
         halo_s=float(found.halo_s[best]),
         memory_bytes=float(found.memory_bytes[best]),

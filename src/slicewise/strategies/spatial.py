@@ -1,7 +1,7 @@
 """Spatial: all devices share every sample's space, over the first layers.
 
     compute          (D/p) S(FW + BW) + (D/B) S(WU)                                       of split layers; others whole
-    communication    2 (D/B) [(p - 1) (alpha + S(w) delta beta / p)                       gradients of split layers
+    communication    2 (D/B) [(p - 1) (alpha + S(w) delta beta / p)                       gradients of all layers
                               + S(2 alpha + B (halo(x) + halo(dL/dy)) delta beta)]        halo exchange
                      + (D/B) (p - 1) (alpha + B y delta beta / p)                         gather where the split ends
     memory           M(B/p, w)                                                            of split layers; others whole

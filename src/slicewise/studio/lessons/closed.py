@@ -94,7 +94,7 @@ def _row(ask: Callable[[], Terms | tuple[Terms, Row]]) -> Row:
 
 
 def _spatial(at: Setting) -> tuple[Terms, Row]:
-    """The best cut of space, with what its three messages carry."""
+    """The best cut of space, with what its halo and its gather carry."""
     every = [(*best_depth(at, found), found.degrees) for found in divided(at, at.batch, at.devices)]
     terms = chosen([terms for terms, _, _ in every], at.profile.cluster.device.memory_bytes)
     inside, degrees = next((inside, degrees) for other, inside, degrees in every if other is terms)
@@ -106,7 +106,6 @@ def _spatial(at: Setting) -> tuple[Terms, Row]:
             items += float(halos.sum()) * degrees[dim] / at.devices
     last = int(inside.sum()) - 1
     return terms, {
-        "weights": float(at.profile.w[inside].sum()),
         "exchanges": exchanges,
         "halo_items": items,
         "gathered": float(at.profile.alive[last]),

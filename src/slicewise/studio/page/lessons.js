@@ -55,7 +55,7 @@ export const LESSONS = [
       ["Halo exchange", "A 3 × 3 kernel needs a row above and below. Neighbours send each other their border rows (the halo)."],
       ["Forward", "Each device computes its strip of y."],
       ["Backward", "Borders of dL/dy travel the same way back. Each device has a summand of dL/dw, from its strip."],
-      ["All-reduce", "The weights are everywhere, so their gradients are added up as under data parallelism: of the layers that are split."],
+      ["All-reduce", "The weights are everywhere, so their gradients are added up as under data parallelism."],
       ["Gather", "Linear layers have no space. Where the split ends, the tensor is gathered, and every device computes the rest whole."],
     ],
     row: (t, v) => t.tables.spatial[v.rate][v.batch][v.devices],
@@ -66,7 +66,7 @@ export const LESSONS = [
     drawn: (v) => drawn(v.devices),
     formula: (t, v, row) => {
       const p = v.devices, bytes = t.item_bytes, rate = v.rate * 1e9;
-      return [computed(row), allReduce(t, v, row.weights, "gradients of split layers"),
+      return [computed(row), allReduce(t, v, t.facts.weights, "gradient exchange"),
         { name: "halo exchange", form: "2 Σ (2 α + B (halo(x) + halo(dL/dy)) δ / β)", numbers: `2 × (2 × ${row.exchanges} × ${seconds(t.latency_s)} + ${v.batch} × ${count(row.halo_items)} × ${bytes} B / ${v.rate} GB/s)`, value: 2 * (2 * row.exchanges * t.latency_s + (v.batch * row.halo_items * bytes) / rate) },
         { name: "gather where the split ends", form: "(p − 1) (α + B |y| δ / (p β))", numbers: `${p - 1} × (${seconds(t.latency_s)} + ${v.batch} × ${count(row.gathered)} × ${bytes} B / (${p} × ${v.rate} GB/s))`, value: (p - 1) * (t.latency_s + (v.batch * row.gathered * bytes) / (p * rate)) }];
     },
