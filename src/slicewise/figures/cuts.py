@@ -6,6 +6,7 @@ from slicewise.figures.chart import heading
 from slicewise.figures.colours import dim_word
 from slicewise.figures.cutting import Cut, cuts_of
 from slicewise.figures.svg import Drawing
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.partition.spelling import spelled
@@ -31,7 +32,7 @@ def cut_figure(layer: Layer, slicing: Slicing, mesh: Mesh) -> str:
         left = _PAD + number * (_BLOCK + _GAP)
         draw_block(drawing, cut, left, 42, _BLOCK, _HEIGHT, labels=True)
         if number:
-            sign = "→" if cut.name == "y" else "∗" if cut.name == "w" else "+"
+            sign = "→" if cut.name == "y" else "∗" if cut.name == "w" or layer.kind.has(Trait.PRODUCT) else "+"
             drawing.text(left - _GAP / 2, 42 + _HEIGHT / 2 + 6, sign, size=18, class_="m", anchor="middle")
         captions = _captions(cut)
         lines = max(lines, len(captions))

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from slicewise.cluster.mesh import Mesh
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
 from slicewise.partition.layout import Layout, Shard, Slicing, layouts, partial_axes
@@ -19,7 +20,7 @@ Place = tuple[int, ...]  # a part's number along each dim
 class Cut:
     """One tensor of a layer under a slicing."""
 
-    name: str  # x, w or y
+    name: str  # x, w or y; of attention q, "k, v" and y
     letters: str
     shape: tuple[int, ...]
     parts: Mapping[str, int]  # letter -> into how many
@@ -40,13 +41,20 @@ def cuts_of(layer: Layer, slicing: Slicing, mesh: Mesh) -> list[Cut]:
     for slot, (letters, shape) in enumerate(zip(layer.input_dims, layer.input_shapes, strict=True)):
         if slot < 2:
             borrowed = _borrowed(layer, slicing, mesh) if slot == 0 else {}
-            name = "x" if len(layer.inputs) == 1 else f"x{slot + 1}"
+            name = _name(layer, slot)
             found.append(_cut(name, letters, shape, placed.inputs[slot], mesh, borrowed))
     if layer.weights:
         largest = max(range(len(layer.weights)), key=lambda at: layer.weights[at].size)
         weight = layer.weights[largest]
         found.append(_cut("w", weight.dims, weight.shape, placed.weights[largest], mesh, {}))
     return [*found, _cut("y", layer.dims, layer.shape, placed.output, mesh, {})]
+
+
+def _name(layer: Layer, slot: int) -> str:
+    """Values of attention are cut as its keys are."""
+    if layer.kind is Kind.ATTENTION:
+        return ("q", "k, v")[slot]
+    return "x" if len(layer.inputs) == 1 else f"x{slot + 1}"
 
 
 def _cut(

@@ -33,7 +33,9 @@ def html_page(title: str, lead: str, sections: Sequence[Section]) -> str:
         script=script,
         script_hash=f"sha256-{digest}",
         contents="\n".join(_contents(sections)),
-        sections="\n".join(_section(section, number) for number, section in enumerate(sections, 1)),
+        sections="\n".join(
+            _section(section, number, alone=len(sections) == 1) for number, section in enumerate(sections, 1)
+        ),
     )
 
 
@@ -76,10 +78,12 @@ NAMES = {
 }
 
 
-def _section(section: Section, number: int) -> str:
+def _section(section: Section, number: int, *, alone: bool) -> str:
+    """`alone`: the page's own heading says what it is, and of which file."""
     source = f'<p class="source">from {escape(section.source)}</p>' if section.source else ""
+    head = "" if alone else f"<h2>{escape(section.title)}</h2>{source}\n"
     parts = "\n".join(_part(part, number) for part in section.parts)
-    return f'<section id="s{number}">\n<h2>{escape(section.title)}</h2>{source}\n{parts}\n</section>'
+    return f'<section id="s{number}">\n{head}{parts}\n</section>'
 
 
 def _part(part: Part, number: int) -> str:
