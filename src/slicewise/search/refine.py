@@ -20,7 +20,7 @@ from slicewise.search.deadline import check
 from slicewise.search.problem import Problem
 from slicewise.units import ROUNDING
 
-_PASSES = 6
+_PASSES = 4
 
 
 @dataclass(frozen=True)

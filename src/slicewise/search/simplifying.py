@@ -16,6 +16,8 @@ from slicewise.partition.layout import Slicing
 from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
+_MANY = 16  # changes that could go: then several are taken back at a time
+
 
 def simplified(
     descent: Descent, plan: Rows, others: Sequence[Rows], limit_s: float, deadline_s: float = float("inf")
@@ -29,7 +31,8 @@ def simplified(
         fitting = _fitting(descent, tried, turns, limit_s)
         if not fitting:
             break
-        moves = [{node: row for node, row in enumerate(merged) if row != now[node]} for *_, merged in fitting]
+        together = fitting if len(fitting) > _MANY else fitting[:1]
+        moves = [{node: row for node, row in enumerate(merged) if row != now[node]} for *_, merged in together]
         joined = list(descent.joined(now, moves))
         now = min(fitting[0], *_fitting(descent, joined, turns, limit_s))[2]
     return now
