@@ -29,7 +29,8 @@ class _Excite(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.scale(x)
+        scale: Tensor = self.scale(x)
+        return x * scale
 
 
 class _Block(nn.Module):

@@ -43,7 +43,7 @@ def watch(net: nn.Module, parameters: Iterable[nn.Parameter], model: nn.Module) 
 def _before(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     _check(optimizer)
     for group in (optimizer.param_groups[number] for number in _small(optimizer)):
-        if group["foreach"] is None and not any(isinstance(value, torch.Tensor) for value in group.values()):
+        if group["foreach"] is None and _takes_foreach(group):
             group["foreach"] = True
             _changed.setdefault(optimizer, []).append(group)
 
@@ -78,6 +78,13 @@ def _small(optimizer: torch.optim.Optimizer) -> list[int]:
         small = [number for number, group in enumerate(optimizer.param_groups) if _is_small(group)]
         found = _known[optimizer] = sizes, small
     return found[1]
+
+
+def _takes_foreach(group: _Group) -> bool:
+    """Not with a learning rate that is a tensor, nor with gradients that are yet to be summed."""
+    return not any(isinstance(value, torch.Tensor) for value in group.values()) and all(
+        weight.grad is None or weight.grad.placements == weight.placements for weight in group["params"]
+    )
 
 
 def _is_small(group: _Group) -> bool:

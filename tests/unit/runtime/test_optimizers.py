@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 from torch.optim import sgd
 from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -67,6 +67,11 @@ def alone() -> Iterator[DeviceMesh]:
     dist.destroy_process_group()
 
 
+def _local(tensor: torch.Tensor | None) -> torch.Tensor:
+    assert isinstance(tensor, DTensor)
+    return tensor.to_local().detach().clone()
+
+
 def _sliced(mesh: DeviceMesh, *placements: Placement, items: int = 8) -> list[nn.Parameter]:
     """A weight for each placement, with a gradient, that belongs to a sliced network."""
     made = []
@@ -78,7 +83,7 @@ def _sliced(mesh: DeviceMesh, *placements: Placement, items: int = 8) -> list[nn
     return made
 
 
-CHOICES = {
+CHOICES: dict[str, dict[str, Any]] = {
     "SGD": {"momentum": 0.9, "weight_decay": 0.01},
     "Adam": {"amsgrad": True},
     "AdamW": {},
@@ -91,10 +96,9 @@ CHOICES = {
 @pytest.mark.parametrize("name", CHOICES)
 def test_small_weights_are_stepped_together_with_the_same_numbers_and_settings(name: str, alone: DeviceMesh) -> None:
     net, weights = nn.Module(), _sliced(alone, *[Replicate()] * 5)
-    plain = [nn.Parameter(weight.to_local().detach().clone()) for weight in weights]
+    plain = [nn.Parameter(_local(weight)) for weight in weights]
     for one, other in zip(plain, weights, strict=True):
-        assert other.grad is not None
-        one.grad = other.grad.to_local().clone()
+        one.grad = _local(other.grad)
     optimizers.watch(net, weights, nn.Linear(1, 1))
     ours, theirs = (getattr(torch.optim, name)(held, lr=0.1, **CHOICES[name]) for held in (weights, plain))
     for _ in range(3):
@@ -102,7 +106,7 @@ def test_small_weights_are_stepped_together_with_the_same_numbers_and_settings(n
         theirs.step()
         assert ours.param_groups[0]["foreach"] is None
     for one, other in zip(plain, weights, strict=True):
-        assert torch.allclose(other.to_local(), one, rtol=1e-6, atol=1e-7)
+        assert torch.allclose(_local(other), one, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,18 @@ def test_only_whole_weights_that_leave_the_choice_open_are_stepped_together(
     monkeypatch.setattr(sgd, "_single_tensor_sgd", lambda *_, **__: seen.append("one by one"))
     torch.optim.SGD(weights, **{"lr": 0.1, **options}).step()
     assert seen == ["together" if together else "one by one"]
+
+
+def test_gradients_that_are_yet_to_be_summed_are_taken_one_by_one(
+    alone: DeviceMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, weights = nn.Module(), _sliced(alone, Replicate(), Replicate())
+    weights[1].grad = DTensor.from_local(_local(weights[1].grad), alone, [Partial()])
+    optimizers.watch(net, weights, nn.Linear(1, 1))
+    seen = []
+    monkeypatch.setattr(sgd, "_single_tensor_sgd", lambda *_, **__: seen.append("one by one"))
+    torch.optim.SGD(weights, lr=0.1).step()
+    assert seen == ["one by one"]
 
 
 def test_large_weights_are_stepped_one_by_one(alone: DeviceMesh) -> None:
