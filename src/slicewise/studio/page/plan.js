@@ -84,7 +84,7 @@ function terms(view, before) {
 
 function stages(view) {
   const { pipeline } = view;
-  return h("div", { class: "scroll" }, h("p", {}, `${pipeline.stages.length} stages, ${pipeline.micro_batches} micro-batches, schedule ${pipeline.schedule}. A pipeline slices no layer, so there is none to change.`),
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "stages" }, h("p", {}, `${pipeline.stages.length} stages, ${pipeline.micro_batches} micro-batches, schedule ${pipeline.schedule}. A pipeline slices no layer, so there is none to change.`),
     h("table", {}, h("thead", {}, h("tr", {}, ["stage", "from", "to", "layers", "forward", "backward"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, pipeline.stages.map((stage, number) => h("tr", {}, h("td", {}, String(number)), h("td", {}, stage.first), h("td", {}, stage.last), h("td", { class: "num" }, String(stage.layers)), h("td", { class: "num" }, seconds(stage.forward_s)), h("td", { class: "num" }, seconds(stage.backward_s)))))));
 }
