@@ -16,7 +16,9 @@ VIEWS = {
     "#learn/5.4": ".question",
     "#learn/7.6": ".question",
     "#compare": "#view-compare h2",
-    f"{SMALL}&kept=model%3Dlenet5%26devices%3D4%26strategy%3Ddata#compare": ("#view-compare table.strategy-table"),
+    f"{SMALL}&kept=model%3Dlenet5%26devices%3D4%26batch%3D64%26strategy%3Dfilter#compare": (
+        "#view-compare table.strategy-table"
+    ),
 }
 
 

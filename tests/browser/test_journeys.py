@@ -161,6 +161,11 @@ def test_what_is_exported_is_what_is_shown(page: Page, address: str, tmp_path: P
     page.context.set_offline(True)
     page.goto((tmp_path / "report.html").as_uri())
     expect(page.locator("svg").first).to_be_visible()
+    looks = []
+    for _ in ("light", "dark"):
+        page.click(".theme")
+        looks.append(page.evaluate("getComputedStyle(document.querySelector('svg.sw .bg')).fill"))
+    assert looks == ["rgb(255, 255, 255)", "rgb(20, 24, 29)"]
 
 
 def test_learn_to_the_end(page: Page, address: str) -> None:

@@ -60,9 +60,11 @@ function proof(view, { strategy, fix, edits }) {
   const others = Object.entries(view.baselines ?? {}).filter(([, row]) => row.feasible && row.iteration_s);
   const best = others.sort((a, b) => a[1].iteration_s - b[1].iteration_s)[0];
   const speed = best ? best[1].iteration_s / view.predicted.iteration_s : null;
+  const faster = Object.entries(view.references ?? {}).filter(([, row]) => row.feasible && row.iteration_s < 0.995 * view.predicted.iteration_s);
   return h("div", { class: "proof" },
     h("div", { class: "row" }, h("span", { class: `tag ${certificate.optimal ? "good" : "warn"}`, id: "proof" }, proven(certificate)),
-      speed ? h("span", { class: "tag" }, speed > 1.005 ? `${speed.toFixed(2)} times as fast as ${best[0]}` : `as fast as ${best[0]}`) : null),
+      speed ? h("span", { class: "tag" }, speed > 1.005 ? `${speed.toFixed(2)} times as fast as ${best[0]}` : `as fast as ${best[0]}`) : null,
+      faster.map(([name, row]) => h("span", { class: "tag warn" }, `${name} is faster: ${seconds(row.iteration_s)}`))),
     h("details", {}, h("summary", { class: "small" }, "What is proven"), h("ul", {},
       h("li", {}, `Space: ${certificate.space}.`),
       certificate.configurations ? h("li", {}, `${count(certificate.configurations)} slicings of single layers were priced.`) : null,
@@ -73,7 +75,7 @@ function proof(view, { strategy, fix, edits }) {
 }
 
 function terms(view, before) {
-  const rows = [["this plan", view.predicted], ...(before ? [["before", before]] : []), ...Object.entries(view.baselines ?? {}).filter(([, row]) => row.iteration_s)];
+  const rows = [["this plan", view.predicted], ...(before ? [["before", before]] : []), ...Object.entries({ ...view.baselines, ...view.references }).filter(([, row]) => row.iteration_s)];
   const most = Math.min(Math.max(...rows.map(([, row]) => row.iteration_s)), 6 * view.predicted.iteration_s);
   const used = Object.keys(TERMS).filter((name) => rows.some(([, row]) => waitedOf(row)[name] > 0));
   return h("div", {}, legend(used, TERMS), h("table", { class: "strategy-table terms-table", "aria-label": "Predicted step by term" }, h("tbody", {}, rows.map(([name, row]) => h("tr", {},
@@ -84,7 +86,7 @@ function terms(view, before) {
 
 function stages(view) {
   const { pipeline } = view;
-  return h("div", { class: "scroll" }, h("p", {}, `${pipeline.stages.length} stages, ${pipeline.micro_batches} micro-batches, schedule ${pipeline.schedule}. A pipeline slices no layer, so there is none to change.`),
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "stages" }, h("p", {}, `${pipeline.stages.length} stages, ${pipeline.micro_batches} micro-batches, schedule ${pipeline.schedule}. A pipeline slices no layer, so there is none to change.`),
     h("table", {}, h("thead", {}, h("tr", {}, ["stage", "from", "to", "layers", "forward", "backward"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, pipeline.stages.map((stage, number) => h("tr", {}, h("td", {}, String(number)), h("td", {}, stage.first), h("td", {}, stage.last), h("td", { class: "num" }, String(stage.layers)), h("td", { class: "num" }, seconds(stage.forward_s)), h("td", { class: "num" }, seconds(stage.backward_s)))))));
 }

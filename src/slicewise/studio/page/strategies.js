@@ -14,7 +14,7 @@ export function drawStrategies(setting, found, open) {
   $("strategies-title").textContent = `Strategies on ${count(setting.devices)} devices`;
   put($("strategy-bars"),
     legend(used, GROUPS),
-    h("div", { class: "scroll" }, h("table", { class: "strategy-table" },
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "strategies" }, h("table", { class: "strategy-table" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "strategy"), h("th", { scope: "col", class: "bars" }, "time per step"), h("th", { scope: "col", class: "right" }, "step"), h("th", { scope: "col", class: "right wide" }, "samples/s"), h("th", { scope: "col", class: "right wide" }, "memory"), h("th", { scope: "col", class: "wide" }, "split"))),
       h("tbody", {}, found.rows.filter((row) => row.strategy !== "serial" || row.feasible).map((row) => line(row, most, open))))));
 }
