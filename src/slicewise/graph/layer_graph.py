@@ -111,11 +111,11 @@ class LayerGraph:
                 ties = [tie for tie in ties if not tie & joined] + [joined]
         return tuple(sorted(tuple(sorted(tie)) for tie in ties))
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Layer, ...]:
         return tuple(layer for layer in self.layers if layer.kind is Kind.INPUT)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Layer, ...]:
         return tuple(layer for layer in self.layers if layer.kind is Kind.OUTPUT)
 

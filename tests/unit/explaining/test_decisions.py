@@ -68,7 +68,7 @@ def test_alexnet_is_told_in_sentences() -> None:
     """By hand: classifier.1 has 9216 x 4096 weights and 4096 biases, and a ring of 16 sends 2 * 15 times them."""
     made = plan(load_graph("alexnet"), "p100-4x4", batch=512)
     told = str(explain(made, layer="classifier.1"))
-    assert "classifier.1 is sliced by input channel and filter (C4@inter F4@intra)" in told
+    assert "classifier.1 is sliced by input channel and filter (C2@inter F2@inter C4@intra)" in told
     assert f"{2 * 15 * 4 * (9216 * 4096 + 4096) / 1e9:.2f} GB of gradient all-reduce" in told
     assert "would take" in told
     html = explain(made)._repr_html_()

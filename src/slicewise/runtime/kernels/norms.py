@@ -55,6 +55,7 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
     call, values = caller(layer), bound(layer, slicing, context)
     refused, chunks = refusal(layer), _chunks(layer, slicing, context)
     statistics = _statistics(layer, slicing, axes, context) if axes else None
+    counter = _counter(arguments, context)
 
     def kernel(inputs: Sequence[Tensor]) -> Tensor:
         given = values(inputs)
@@ -63,8 +64,8 @@ def _tracking(layer: Layer, slicing: Slicing, context: Context, axes: tuple[int,
         tracks = training and mean is not None and not context.now.again
         if training and refused:
             raise PlanError(refused)
-        if tracks:
-            _count_batch(arguments, context)
+        if tracks and counter is not None:
+            context.tensors[counter].add_(1)
         if statistics is None or not training:
             if training and mean is not None and not tracks:
                 given |= {"running_mean": mean.clone(), "running_var": variance.clone()}  # to be thrown away
@@ -129,7 +130,8 @@ def _local_groups(layer: Layer, slicing: Slicing, context: Context) -> int:
     return layer.groups // context.groups.mesh.group_size(axes)
 
 
-def _count_batch(arguments: Mapping[str, Any], context: Context) -> None:
-    counter = arguments["running_mean"]["buffer"].replace("running_mean", "num_batches_tracked")
-    if counter in context.tensors:
-        context.tensors[counter].add_(1)
+def _counter(arguments: Mapping[str, Any], context: Context) -> str | None:
+    """The buffer that counts a norm's batches."""
+    tracked = arguments.get("running_mean")
+    name = tracked["buffer"].replace("running_mean", "num_batches_tracked") if tracked else None
+    return name if name in context.tensors else None
