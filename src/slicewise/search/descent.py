@@ -173,8 +173,9 @@ class Descent:
                     yield self.given(other[:count], mine)
 
     def _single(self, now: list[int], exposed_s: float) -> Iterator[_Weighed]:
-        """All slicings of one layer at a time, from the tables."""
+        """The most promising of all slicings of one layer at a time, from the tables."""
         matrices = self.listed.transfers.matrices
+        nodes, rows, promises = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
         for node, row in enumerate(now):
             if node in self._tied:
                 continue
@@ -183,9 +184,14 @@ class Descent:
                 other_s += matrices[i, j][:, now[j]] if node == i else matrices[i, j][now[i]]
             other_s -= other_s[row]
             sync_s = self.listed.sync_s[node] - self.listed.sync_s[node][row]
-            for index in np.flatnonzero(other_s < exposed_s):
-                if index != row:
-                    yield _Weighed(float(other_s[index] + _SHARE * sync_s[index]), {node: int(index)})
+            can_win = np.flatnonzero(other_s < exposed_s)
+            can_win = can_win[can_win != row]
+            nodes.append(np.full(len(can_win), node))
+            rows.append(can_win)
+            promises.append(other_s[can_win] + _SHARE * sync_s[can_win])
+        promise_s, of_node, to_row = np.concatenate(promises), np.concatenate(nodes), np.concatenate(rows)
+        for place in np.argsort(promise_s, kind="stable")[:_AT_ONCE]:
+            yield _Weighed(float(promise_s[place]), {int(of_node[place]): int(to_row[place])})
 
     def _weighed(self, now: list[int], move: Move, exposed_s: float) -> _Weighed | None:
         changed = {node: row for node, row in move.items() if now[node] != row}

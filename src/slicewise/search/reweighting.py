@@ -17,20 +17,31 @@ from slicewise.search.candidates import Candidates
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.search.solver import Effort, Settings, solve, solve_tables
 
-_WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.0)
+_WEIGHTS = (1.0, 0.0, 0.25, 0.5, 0.1)
 _CLOSE = 0.01  # a bound that is this near will do where the tables are large
 
 
 def reweighted(listed: Shortlist, settings: Settings) -> dict[str, Rows]:
-    """Optima among the shortlisted slicings, by what they are the optimum of."""
-    found: dict[str, Rows] = {}
+    """Optima among the shortlisted slicings, by what they are the optimum of, most gradient exchange first.
+
+    The sum is linear in the weight: the optimum of two weights is that of every weight between them.
+    """
+    found: dict[float, Rows] = {}
     for weight in _WEIGHTS:
         if time.perf_counter() > settings.deadline_s:
             break
+        above = min((other for other in found if other > weight), default=weight)
+        below = max((other for other in found if other < weight), default=weight)
+        if below < weight < above and found[below] == found[above]:
+            found[weight] = found[above]
+            continue
         settings.progress(f"solving again with gradient exchange weighted {weight:g}")
         solved = solve_tables(listed.weighted(weight), [*listed.plans, *found.values()], settings.deadline_s)
-        found[f"the optimum with gradient exchange weighted {weight:g}"] = solved.choice
-    return found
+        found[weight] = solved.choice
+    return {
+        f"the optimum with gradient exchange weighted {weight:g}": found[weight]
+        for weight in sorted(found, reverse=True)
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
