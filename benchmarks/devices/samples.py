@@ -85,7 +85,9 @@ def boards(folder: Path) -> dict[tuple[str, str], Board]:
         here: dict[tuple[str, str], Board] = {}
         for row in _rows(path / "devices.csv"):
             board = _board(row)
-            for source in SOURCES if board else ():
+            if board is None:
+                continue
+            for source in SOURCES:
                 if row.get("dataset", "both") in (source, "both") or (board.name, source) not in here:
                     here[board.name, source] = board
         found = here | found

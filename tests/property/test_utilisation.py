@@ -120,7 +120,8 @@ def test_no_plan_of_the_zoo_makes_a_layer_cheaper_by_cutting_it(network: str) ->
             continue
         seen.add(alike)
         choices = legal_choices(layer, mesh, SPACES["full"])
-        devices = [prod(size for size, dim in zip(mesh.sizes, cut, strict=True) if dim) for cut in choices]
+        slicings = [choices[place] for place in range(len(choices))]
+        devices = [prod(size for size, dim in zip(mesh.sizes, cut, strict=True) if dim) for cut in slicings]
         whole = next(place for place, count in enumerate(devices) if count == 1)
         part = shares(layer, choices)
         for compute in computes:

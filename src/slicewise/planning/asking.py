@@ -139,9 +139,11 @@ def plan(
     graph = _sized(model, machine, batch, input, sample, trust)
     machine = paced(machine, graph, request.training, measured)
     by_layer = request.cost == MeasuredModel.name
-    vain = {} if model_named(request.cost).timed else {"layer_times": layer_times}
-    vain |= {} if by_layer else {"profile_budget": profile_budget}
-    refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, value in vain.items() if value is not None])
+    in_vain = {
+        "layer_times": layer_times is not None and not model_named(request.cost).timed,
+        "profile_budget": profile_budget is not None and not by_layer,
+    }
+    refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, idle in in_vain.items() if idle])
     if layer_times is not None:
         untimed = MeasuredModel(request.training.normalised(graph, machine.devices), machine, request.training)
         machine = replace(machine, times=read_layer_times(Path(layer_times), untimed))

@@ -74,7 +74,7 @@ def test_gradients_go_at_the_pace_of_an_all_reduce_unless_they_have_their_own() 
         ("flat_rings = 1", "flat_rings is 1; must be true or false"),
         ("staged_bytes_per_s = 0", "staged_bytes_per_s is 0; must be a number above 0"),
         ("overlap = 2", "overlap is 2; must be a number from 0 to 1"),
-        ("flat = true", "unknown field 'flat'; choose from fixed_compute, communication, flat_rings"),
+        ("flat = true", "unknown field 'flat'; choose from fixed_compute, compute, communication, flat_rings"),
         ("fixed_compute = { pipeline = 0.5 }", "unknown field 'pipeline'; choose from filter, channel, spatial"),
         ("communication = { magic = 2 }", "unknown field 'magic'"),
     ],
