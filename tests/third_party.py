@@ -166,6 +166,9 @@ _TOKENS: dict[str, Any] = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32, "image_size": 32,
     "patch_size": 8,
 }  # fmt: skip
+_WINDOWS: dict[str, Any] = {
+    "image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "window_size": 4,
+}  # fmt: skip
 _STAGES: dict[str, Any] = {"depths": [1] * 4, "hidden_sizes": [8, 16, 16, 32], "num_attention_heads": [1, 2, 2, 4]}
 
 
@@ -224,6 +227,20 @@ def _vitdet() -> Any:
     return _of(
         "VitDet.Model", hidden_size=16, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=4,
         window_size=4, window_block_indices=[0], use_relative_position_embeddings=True, pretrain_image_size=32
+    )()  # fmt: skip
+
+
+def _mobilevit() -> Any:
+    return _of(
+        "MobileViT.ForImageClassification", image_size=64, hidden_sizes=[16, 16, 16], num_attention_heads=2,
+        neck_hidden_sizes=[8, 8, 8, 16, 16, 16, 32]
+    )()  # fmt: skip
+
+
+def _swin2sr() -> Any:
+    return _of(
+        "Swin2SR.ForImageSuperResolution", image_size=16, patch_size=1, embed_dim=8, depths=[2, 1], num_heads=[2, 2],
+        window_size=4, upscale=2
     )()  # fmt: skip
 
 
@@ -375,5 +392,18 @@ MORE: dict[str, ThirdParty] = {
         ),
         shape=(1, 64, 64),
     ),
+    "DeiT": ThirdParty(build=_of("DeiT.ForImageClassification", **_TOKENS), shape=IMAGE),
+    "PVT V2": ThirdParty(build=_of("PvtV2.ForImageClassification", **_STAGES, image_size=64), shape=LONGER),
+    "CvT": ThirdParty(
+        build=_of("Cvt.ForImageClassification", embed_dim=[8, 16, 16], num_heads=[1, 2, 4], depth=[1, 2, 3]),
+        shape=LONGER,
+    ),
+    "MobileViT": ThirdParty(build=_mobilevit, shape=LONGER),
+    "Donut Swin": ThirdParty(build=_of("DonutSwin.Model", **_WINDOWS), shape=IMAGE),
+    "Swin2SR": ThirdParty(build=_swin2sr, shape=(3, 16, 16)),
+    "DINOv2 with registers": ThirdParty(
+        build=_of("Dinov2WithRegisters.ForImageClassification", **_TOKENS), shape=IMAGE
+    ),
+    "I-JEPA": ThirdParty(build=_of("IJepa.ForImageClassification", **_TOKENS), shape=IMAGE),
     "Diffusion U-Net": ThirdParty(build=_diffusion, shape=(1, 16, 16), others=((),)),
 }

@@ -491,3 +491,26 @@ def test_a_large_constant_is_refused_with_what_would_work() -> None:
 def test_a_constant_number_is_a_number() -> None:
     graph = capture(_called(lambda x: x - torch.tensor([1.5])), IMAGE)
     assert graph["sub"].options["arguments"]["other"] == 1.5
+
+
+def test_a_roll_is_a_window_of_one_position_that_goes_round() -> None:
+    class Rolled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.roll(torch.roll(x, (3, -2, 9), (2, 3, 1)), 7, 2)
+
+    graph = capture(Rolled(), torch.zeros(2, 8, 10, 6))
+    first, second = (layer for layer in graph if layer.kind is Kind.ROLL)
+    assert first.dims == second.dims == "NFHW"
+    assert {dim: window.padding for dim, window in first.windows.items()} == {"F": 1, "H": 3, "W": -2}
+    assert {dim: window.padding for dim, window in second.windows.items()} == {"H": -3}  # the nearer way round
+    assert all(window.wraps and window.kernel == 1 for layer in (first, second) for window in layer.windows.values())
+
+
+def test_a_roll_by_whole_turns_is_nothing() -> None:
+    class Rolled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.roll(torch.roll(x, 20, 2), 1, 1) * 2
+
+    graph = capture(Rolled(), torch.zeros(2, 8, 10))
+    (roll,) = (layer for layer in graph if layer.kind is Kind.ROLL)
+    assert roll.options["arguments"] == {"dims": [1], "shifts": [1]}
