@@ -50,6 +50,7 @@ SAMPLES = {
     "swin_t": 8,
     "unetr": 1,
     "swin_unetr": 1,
+    "weather_swin": 1,
     "diffusion_unet": 4,
 }
 INPUT = {"cosmoflow": "4x128x128x128"}

@@ -40,8 +40,21 @@ def recount_memory(
                 kept += each * _items(weight.dims, weight.shape, slicing, sizes)
         if layer.name in graph.gradients:
             kept += item_bytes * _for_backward(readers, layer, inputs, output, training)
-        passing = max(passing, item_bytes * (sum(inputs) + output))
+        spelled_out = _spelled_out(layer, slicing, inputs, sizes) if layer.kind is Kind.ATTENTION else 0
+        passing = max(passing, item_bytes * (sum(inputs) + output + spelled_out))
     return kept + passing
+
+
+def _spelled_out(layer: Layer, slicing: Slicing, inputs: list[int], sizes: list[int]) -> int:
+    """Attention sliced by key: three times its scores. In a ring: of 128 queries, and four parts of keys and values."""
+    letter, keys = layer.input_dims[1][-2], layer.input_shapes[1][-2]
+    if letter not in slicing:
+        return 0
+    part = _items(letter, (keys,), slicing, sizes)
+    rows, groups = (_items(layer.dims[cut], layer.shape[cut], slicing, sizes) for cut in (slice(-2, -1), slice(-2)))
+    if letter == "Q":
+        return 3 * min(rows, 128) * groups * part + 4 * (inputs[1] + inputs[2])
+    return 3 * rows * groups * part
 
 
 def _for_backward(readers: Readers, layer: Layer, inputs: list[int], output: int, training: Training) -> int:

@@ -148,8 +148,8 @@ def explain(
     Other slicings are looked for in the space that the plan was made in, under the same pins and memory limit.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)
-    >>> sw.explain(plan, layer="classifier.0").decisions[0].slicing
-    'F16'
+    >>> sw.explain(plan, layer="classifier.6").decisions[0].slicing
+    'C4@inter N4@intra'
     """
     plan = loaded(plan)
     machine = plan.hardware() if cluster is None else machine_of(cluster, plan.devices)
