@@ -43,8 +43,11 @@ JOBS = (
     Job(model="inception_v3", batch=8, pairs=10),
     Job(model="densenet121", batch=8),
     Job(model="mobilenet_v3", batch=16, factory="benchmarks.throughput.mobilenet:mobilenet_v3"),
+    Job(model="vit_b_16", batch=4, has_norms=False, pairs=10),  # no batch norms
+    Job(model="unetr", batch=2, has_norms=False, pairs=6),
 )
-VOLUME = Job(model="unet3d", batch=1, input="1x96x96x96")
+VOLUMES = (Job(model="unet3d", batch=1, input="1x96x96x96"), Job(model="unetr", batch=1, pairs=8))
+ONE_VOLUME = "one volume"  # on loopback
 
 
 def main() -> None:
@@ -56,7 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     if not options.show:
-        measure(options.only or [job.model for job in (*JOBS, VOLUME)], options.links or list(LINKS), options.pairs)
+        measure(options.only or [job.model for job in (*JOBS, *VOLUMES)], options.links or list(LINKS), options.pairs)
     show()
 
 
@@ -70,10 +73,10 @@ def measure(models: Sequence[str], links: Sequence[str], pairs: int | None) -> N
         ranks(link, ["-m", "slicewise", "calibrate", *(["--quick"] if LINKS[link] else []), "-o", str(cluster)])
         for job in (job for job in JOBS if job.model in models):
             contest(job, link, cluster, pairs)
-        if link == "loopback" and VOLUME.model in models:
-            plan(VOLUME, cluster, "layerwise", "exact", "best")
-            compete(VOLUME, link, ["best"], "one", pairs)
         if link == "loopback":
+            for job in (job for job in VOLUMES if job.model in models):
+                plan(job, cluster, "layerwise", "exact", "best")
+                compete(job, ONE_VOLUME, ["best"], "one", pairs)
             for job in (job for job in JOBS if job.model in ("alexnet", "densenet121", "mobilenet_v3")):
                 if job.model in models:
                     alone(job, pairs)
@@ -160,8 +163,9 @@ def show() -> None:
     for job in JOBS:
         if _result(job.model, "loopback").exists():
             print(_norm_row(job))
-    if _result(VOLUME.model, "loopback").exists():
-        _show_volume(json.loads(_result(VOLUME.model, "loopback").read_text()))
+    for job in VOLUMES:
+        if _result(job.model, ONE_VOLUME).exists():
+            _show_volume(job, json.loads(_result(job.model, ONE_VOLUME).read_text()))
 
 
 def _row(job: Job, link: str, result: dict[str, Any]) -> str:
@@ -193,11 +197,11 @@ def _norm_row(job: Job) -> str:
     return f"| {job.model} | {costs} | {_times(against) if against else ''} | {result['parallelize_s']:.1f} s |"
 
 
-def _show_volume(result: dict[str, Any]) -> None:
+def _show_volume(job: Job, result: dict[str, Any]) -> None:
     best, one = result["contenders"]["best"], result["contenders"]["one"]
     memory = max(best["peak_memory_bytes"]) / one["peak_memory_bytes"][0]
     print(
-        f"\nunet3d, one 96^3 volume on 2 ranks over 1: {_times(result['speed']['best']['one'])} the speed, "
+        f"\n{job.model}, one 96^3 volume on 2 ranks over 1: {_times(result['speed']['best']['one'])} the speed, "
         f"{memory:.2f}x the live tensor bytes per rank ({one['peak_memory_bytes'][0] / 1e9:.2f} GB on one), "
         f"step {best['iteration_s']['median']:.2f} s, predicted {result['predicted']['best']['iteration_s']:.2f} s"
     )

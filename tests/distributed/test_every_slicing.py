@@ -45,7 +45,7 @@ def test_every_legal_slicing_computes_what_one_device_computes(name: str, world:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", sample(SEVERAL_AXES, quick=["conv2d strided", "linear", "batch norm"]))
+@pytest.mark.parametrize("name", sample(SEVERAL_AXES, quick=["linear", "batch norm"]))
 def test_so_does_every_slicing_over_two_axes(name: str, quartet: World) -> None:
     assert quartet.run(_walk, name, quartet.ranks)[1] == []
 

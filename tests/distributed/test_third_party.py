@@ -42,7 +42,7 @@ def test_third_party_networks_on_four_ranks_equal_one_device(name: str, quartet:
     assert quartet.run(_differences, name, 2, 4, 4) == []
 
 
-@pytest.mark.parametrize("name", sample(EXECUTED, quick=["ConvNeXt V2"]))
+@pytest.mark.parametrize("name", sample(EXECUTED, quick=["UNet"]))
 def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair: World) -> None:
     for label, predicted, counted in pair.run(_bytes, name):
         assert counted == predicted, label

@@ -73,6 +73,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 # links so quick that slicing pays even for networks this narrow
 QUICK = replace(machine(2), tiers=(Tier(name="local", size=2, latency_s=1e-9, bytes_per_s=1e13),))
 HEAVY = (
+    "alexnet_optcnn",
+    "vgg16",
     "cosmoflow", "densenet121", "diffusion_unet", "inception_v3", "resnet50", "resnet101", "resnet152", "swin_t",
     "swin_unetr", "unet3d", "unetr", "vit_l_16", "weather_swin",
 )  # fmt: skip

@@ -14,10 +14,11 @@ import slicewise as sw
 from slicewise.runtime import watchdog, whereabouts
 from slicewise.runtime.watchdog import SharedWords, StallWarning
 from tests.builders import machine
+from tests.campaigns import sample
 from tests.distributed.world import World
 
 
-@pytest.mark.parametrize("hosts", ["one", "several"])
+@pytest.mark.parametrize("hosts", sample(["one", "several"], quick=["several"]))
 def test_a_script_is_warned_of_the_rank_that_blocks_and_goes_on(hosts: str, pair: World) -> None:
     """A loader that blocks on one rank; the other tells, whichever it is."""
     for blocked in (0, 1):
