@@ -7,6 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import WAIT_MS
+from tests.campaigns import sample
 
 SMALL = "?model=lenet5&cluster=p100-4x4&devices=4&batch=64"
 KEPT = quote("model=lenet5&devices=4&batch=64&strategy=filter")
@@ -23,7 +24,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), sample([("light", 1280), ("dark", 390)], quick=[("dark", 390)]))
 def test_axe_finds_nothing_serious(browser: Browser, address: str, scheme: str, width: int) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()

@@ -61,7 +61,7 @@ def machine(moves: dict[str, float]) -> Cluster:
     return cluster
 
 
-@settings(max_examples=5 if LONG else 2)
+@settings(max_examples=5 if LONG else 1)
 @given(st.fixed_dictionaries({name: st.floats(-0.5, 0.5) for name in MOVED}))
 def test_known_parameters_are_found_again(moves: dict[str, float]) -> None:
     """From runs without noise, taken at their word."""

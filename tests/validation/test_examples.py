@@ -28,6 +28,7 @@ def test_the_two_training_scripts_differ_by_one_line() -> None:
     assert "slicewise.parallelize(model," in changed[1]
 
 
+@pytest.mark.long
 def test_the_changed_script_learns_the_digits_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "build").mkdir()

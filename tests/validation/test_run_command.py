@@ -48,6 +48,7 @@ def told(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if line.startswith("slicewise: ")]
 
 
+@pytest.mark.long
 def test_a_model_is_planned_by_the_launcher_and_run(cluster: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     arguments = ("--strategy", "filter", "--cluster", cluster, "--batch", 8, "--optimizer", "adam", "--iterations", 2)

@@ -33,7 +33,9 @@ def planned(graph: LayerGraph, limit_s: float | None) -> tuple[Plan, int]:
 
 
 @pytest.mark.parametrize("refining", [False, True])
-@pytest.mark.parametrize("graph", [residual_net(8), dense_net()], ids=["residual", "dense"])
+@pytest.mark.parametrize(
+    "graph", [residual_net(8), pytest.param(dense_net(), marks=pytest.mark.long)], ids=["residual", "dense"]
+)
 def test_the_search_ends_at_the_limit_wherever_it_is(
     graph: LayerGraph, refining: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
