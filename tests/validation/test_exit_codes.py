@@ -98,6 +98,16 @@ def test_standard_output_that_is_closed_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, said) == (0, "")
 
 
+def test_a_reader_that_leaves_takes_no_rank_along(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = _command("doctor", "--network", cache=tmp_path, stdout=writing, env={"PYTHONUNBUFFERED": "1"})
+    os.close(writing)
+    said = done.communicate(timeout=60)[1]
+    assert done.returncode == 0
+    assert said == "timing all-reduces between 2 ranks\n"
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path, form: tuple[str, ...], unbuffered: str) -> None:

@@ -137,13 +137,10 @@ def _measure(options: argparse.Namespace) -> int:
         return launch(options.given, options.nproc_per_node)
 
     from slicewise.running.profiler import QUICK, THOROUGH, measure_cluster
-    from slicewise.running.ranks import rank
     from slicewise.runtime.devices import leave, start_rank
 
     found = measure_cluster(start_rank(), QUICK if options.quick else THOROUGH)
-    if rank() == 0:
-        _keep(found, options)
-    return leave(0)
+    return leave(0, lambda: _keep(found, options))
 
 
 def _keep(found: "Calibration", options: argparse.Namespace) -> None:
@@ -202,11 +199,13 @@ def _time_layers(options: argparse.Namespace) -> int:
         found[key] = timed
         if rank() == 0 and number % 20 == 0:
             keep_times(folder, kept_for, found)
-    if rank() == 0:
+
+    def tell() -> None:
         path = keep_times(folder, kept_for, found) if found else times_path(folder, kept_for)
         told = {"model": plan.model, "timed": len(found), "left": len(missing) - len(found), "output": str(path)}
         if options.json:
             print_json({"schema_version": 1, **told, "times": {key: asdict(timed) for key, timed in found.items()}})
         else:
             progress(f"timed {len(found)} of {len(missing)} layers; kept in {path}")
-    return leave(0)
+
+    return leave(0, tell)

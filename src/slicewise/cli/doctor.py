@@ -43,11 +43,10 @@ def main(options: argparse.Namespace) -> int:
 def _between_ranks(options: argparse.Namespace) -> int:
     from slicewise.running.checkup import check_up
     from slicewise.running.network import look_at_network
-    from slicewise.running.ranks import rank
     from slicewise.runtime.devices import leave, start_rank
 
     network = look_at_network(start_rank(), check_up(options.cluster).cluster)
-    return leave(_told(options, network) if rank() == 0 else 0)
+    return leave(0, lambda: _told(options, network))
 
 
 def _told(options: argparse.Namespace, network: "Network | None") -> int:

@@ -3,7 +3,6 @@
 import argparse
 import os
 import tempfile
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -264,10 +263,7 @@ def _rank(options: argparse.Namespace) -> int:
     finite = result["first_nan_step"] is None
     passed = result.get("check", {}).get("passed", True) and as_predicted and finite
     mark(DONE)
-    if rank() == 0:
-        with suppress(BrokenPipeError):  # ranks leave together, whether anybody reads this or not
-            _show(result, options.json)
-    return leave(0 if passed else 1)
+    return leave(0 if passed else 1, lambda: _show(result, options.json))
 
 
 def _show(result: dict[str, Any], as_json: bool) -> None:

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -66,12 +66,16 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def leave(code: int) -> int:
-    """End a rank whose work is done. All ranks leave together.
+def leave(code: int, last_words: Callable[[], int | None] | None = None) -> int:
+    """End a rank whose work is done. All ranks leave together, whether anybody reads the `last_words` of the first or
+    not; where these return a code, it is the first rank's.
 
     One that our launcher started leaves without the interpreter's tear-down: a thread of torch that outlives it can
     abort a process that has done everything right.
     """
+    if last_words is not None and dist.get_rank() == 0:
+        with suppress(BrokenPipeError):
+            code = last_words() or code
     dist.barrier()
     dist.destroy_process_group()
     if FAILURE_FILE in os.environ:
