@@ -21,11 +21,9 @@ from benchmarks.throughput.hosts import why_not
 from benchmarks.truth.places import RANKS, Place, place
 from slicewise.errors import SlicewiseError
 from slicewise.running.scoring import Validation, accuracy
+from slicewise.running.validating import COSTS, INPUT, MODELS, STRATEGIES
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000}
-MODELS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
-STRATEGIES = ("layerwise", "data", "spatial", "filter", "channel", "pipeline")
-COSTS = ("analytic", "calibrated", "measured", "optcnn")
 BATCH = 4 * RANKS
 FORMS = "closed forms"
 
@@ -100,11 +98,12 @@ def _chosen(found: Place, models: Sequence[str], repeats: int, iterations: int) 
 def _best_by(cost: str, model: str, found: Place) -> sw.Plan:
     """Of the closed forms: the named strategy that they rank first."""
     if cost != FORMS:
-        return sw.plan(model, found.machine, batch=BATCH, cost=cost)
-    rows = sw.oracle(model, found.machine, batch=BATCH, devices=[RANKS]).to_dict()["rows"]
+        return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), cost=cost)
+    rows = sw.oracle(model, found.machine, batch=BATCH, input=INPUT.get(model), devices=[RANKS]).to_dict()["rows"]
     possible = [row for row in rows if row["feasible"] and row["strategy"] in STRATEGIES]
     best = min(possible, key=lambda row: row["iteration_s"])
-    return sw.plan(model, found.machine, batch=BATCH, strategy=best["strategy"], cost="analytic")
+    strategy = best["strategy"]
+    return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), strategy=strategy, cost="analytic")
 
 
 def _show_bars(link: str, validation: Validation) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from slicewise.cli.options import add_json, duration, positive, print_json, progress
+from slicewise.cli.options import add_json, duration, positive, print_json, progress, shape
 from slicewise.extras import require_torch
 
 HELP = "run networks under every strategy and score what each cost model predicted"
@@ -32,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rank", type=positive, metavar="K", help="also the order of K near-optimal plans per network")
     parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: 4 per rank)")
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        type=_sample,
+        metavar="MODEL=SHAPE",
+        help="shape of a network's samples, where that is not its own (default: cosmoflow=4x64x64x64)",
+    )
     parser.add_argument("--iterations", type=positive, default=5, help="measured steps of each run (default: 5)")
     parser.add_argument("--repeats", type=positive, default=3, help="runs of each plan, in turn (default: 3)")
     parser.add_argument("--cluster", help="what this machine does, a .toml file (default: it is measured first)")
@@ -43,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.running.validating import MODELS, STRATEGIES, listed, validate
+    from slicewise.running.validating import INPUT, MODELS, STRATEGIES, listed, validate
 
     require_torch()
     counts = [_count(text) for text in listed(options.nproc_per_node or "2")]
@@ -55,6 +62,7 @@ def main(options: argparse.Namespace) -> int:
         cost="all" if "all" in costs else costs,
         rank=options.rank,
         batch=options.batch,
+        input=dict(options.input) if options.input else INPUT,
         iterations=options.iterations,
         repeats=options.repeats,
         cluster=options.cluster,
@@ -71,6 +79,14 @@ def main(options: argparse.Namespace) -> int:
 
         show_validation(found.to_dict())
     return 0
+
+
+def _sample(text: str) -> tuple[str, tuple[int, ...]]:
+    """`cosmoflow=4x64x64x64`."""
+    model, equals, sizes = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"must look like resnet50=3x128x128 (got {text!r})")
+    return model, shape(sizes)
 
 
 def _count(text: str) -> int:

@@ -30,6 +30,8 @@ def show_validation(found: Mapping[str, Any]) -> None:
     if found["rankings"]:
         page.say(f"near-optimal plans: spearman {_number(found['spearman'])}, regret {_share(found['regret'])}")
     page.show(_bars(found), _by_model(found), *([_rankings(found)] if found["rankings"] else []))
+    for name, sizes in found["input"].items():
+        page.say(f"samples of {name}: {'x'.join(map(str, sizes))}")
     for item in found["skipped"]:
         by = f", {item['cost_model']}" if "cost_model" in item else ""
         page.say(f"left out: {item['model']}, {item['strategy']}, {item['ranks']} ranks{by}: {item['reason']}")

@@ -82,6 +82,7 @@ class Validation:
     bars: tuple[Bar, ...]
     rankings: tuple[Ranking, ...] = ()
     skipped: tuple[Mapping[str, Any], ...] = field(default=())  # what could not be planned, priced or run, and why
+    input: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of networks whose samples are not their own
 
     def to_dict(self) -> dict[str, Any]:
         correlations = [value for ranking in self.rankings if (value := ranking.spearman) is not None]
@@ -100,6 +101,7 @@ class Validation:
             "repeatability": _mean([bar.spread for bar in self.bars]),
             "rankings": [ranking.to_dict() for ranking in self.rankings],
             "skipped": [dict(item) for item in self.skipped],
+            "input": {name: list(shape) for name, shape in self.input.items()},
         }
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,12 +32,13 @@ from slicewise.running.scoring import Bar, Ranking, Validation
 from slicewise.saving import check_target, write_file
 from slicewise.strategy import LAYERWISE
 from slicewise.terms import LAYER_TERMS
-from slicewise.units import seconds_of
+from slicewise.units import amount, seconds_of
 
 MODELS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
 STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
 COSTS = ("analytic", "calibrated", "measured", "optcnn")
 PER_DEVICE = 4  # samples: CPUs are slow
+INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 64, 64, 64)}  # its own volumes take minutes and 16 GB a rank
 Ran = Mapping[str, Any]  # what `run --json` says
 Runner = Callable[[Plan, int], Ran]
 
@@ -58,6 +60,7 @@ def validate(
     cost: str | Sequence[str] = "calibrated",
     rank: int | None = None,
     batch: int | None = None,
+    input: Mapping[str, tuple[int, ...]] = INPUT,
     iterations: int = 5,
     repeats: int = 3,
     cluster: str | Path | Cluster | None = None,
@@ -69,9 +72,10 @@ def validate(
     """Run every network under every strategy and compare with what was predicted.
 
     Lists may be given as text with commas. `cost` is a cost model, several, or "all". `batch` is over all ranks: 4 per
-    rank if left out. Each plan runs `repeats` times, `iterations` steps each, in turn with the others. `rank` adds the
-    order of so many near-optimal plans per network. The machine is measured first, for every number of ranks, unless
-    `cluster` says what it does. `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
+    rank if left out. `input` is the shape of a network's samples, where that is not its own: `{"resnet50": (3, 128,
+    128)}`. Each plan runs `repeats` times, `iterations` steps each, in turn with the others. `rank` adds the order of
+    so many near-optimal plans per network. The machine is measured first, for every number of ranks, unless `cluster`
+    says what it does. `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
     """
     names, costs = listed(models), listed(COSTS if cost == "all" else cost)
     counts = [nproc_per_node] if isinstance(nproc_per_node, int) else list(nproc_per_node)
@@ -79,6 +83,9 @@ def validate(
         model_named(name)
     for name in listed(strategies):
         check_strategy(name)
+    shapes = {name: shape for name, shape in input.items() if name in names}
+    if input is not INPUT and len(shapes) < len(input):
+        raise RequestError(f"`input` is for networks that are run, {', '.join(names)} (got {', '.join(input)})")
     if rank is not None and rank < 3:
         raise RequestError(f"`rank` needs 3 plans or more to have an order (got {rank})")
     for count in counts:
@@ -92,12 +99,14 @@ def validate(
     run = runner or _run
     for count in counts:
         machine = _machine(cluster, count, progress)
+        plan = partial(_planned, machine=machine, batch=batch or PER_DEVICE * count, shapes=shapes)
         subjects: list[_Subject] = []
         for model in names:
             for strategy in listed(strategies):
                 progress(f"planning {model}, {strategy}, {count} ranks")
                 try:
-                    made = planned(model, machine, batch=batch or PER_DEVICE * count, strategy=strategy)
+                    made = plan(model, strategy=strategy)
+                    _check_room(made)
                     subjects.append(_priced(made, strategy, costs, budget_s, skipped))
                 except SlicewiseError as error:
                     skipped.append(_why(model, strategy, count, error))
@@ -105,10 +114,10 @@ def validate(
         if rank is not None:
             for model in names:
                 progress(f"the order of {rank} plans of {model} on {count} ranks")
-                best = planned(model, machine, batch=batch or PER_DEVICE * count)
+                best = plan(model)
                 near = [_priced(plan, LAYERWISE, costs, budget_s, skipped) for plan in near_optimal(best, rank)]
                 rankings += _rankings(near, costs, run, iterations, repeats, skipped, progress)
-    found = Validation(bars=tuple(bars), rankings=tuple(rankings), skipped=tuple(skipped))
+    found = Validation(bars=tuple(bars), rankings=tuple(rankings), skipped=tuple(skipped), input=shapes)
     if output is not None:
         write_file(Path(output), json.dumps(found.to_dict(), indent=1) + "\n")
     return found
@@ -118,6 +127,21 @@ def listed(given: str | Iterable[str]) -> list[str]:
     """`"a,b c"`, `["a,b", "c"]`: each name once."""
     texts = [given] if isinstance(given, str) else list(given)
     return list(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
+
+
+def _planned(
+    model: str, *, machine: Cluster, batch: int, shapes: Mapping[str, tuple[int, ...]], strategy: str = LAYERWISE
+) -> Plan:
+    return planned(model, machine, batch=batch, strategy=strategy, input=shapes.get(model))
+
+
+def _check_room(made: Plan) -> None:
+    """Before its layers are timed: what does not fit takes the whole machine along."""
+    needed, held = made.predicted.peak_memory_bytes, made.hardware().device.memory_bytes
+    if needed > held:
+        raise RequestError(
+            f"a rank needs {amount(needed, 'B')} and has {amount(held, 'B')}; take a smaller `batch` or `input`"
+        )
 
 
 def _machine(cluster: str | Path | Cluster | None, ranks: int, progress: Callable[[str], None]) -> Cluster:

@@ -1,6 +1,7 @@
 """Validation from plans to scores, with runs that are made up: real ones are in tests/validation."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,21 @@ def test_every_strategy_is_planned_priced_and_run_in_turn(tmp_path: Path, capsys
     assert "Predictions against runs" in page
 
 
+def test_samples_take_the_shape_that_is_asked_for_and_what_does_not_fit_is_left_out() -> None:
+    runs = Runs()
+    shaped = validate(
+        models="lenet5", strategies="data", cost="analytic", batch=8, repeats=1, cluster=machine(2), runner=runs,
+        input={"lenet5": (1, 32, 32)},
+    )  # fmt: skip
+    assert runs.order[0].sized(runs.order[0].network()).layers[0].shape == (8, 1, 32, 32)
+    assert shaped.to_dict()["input"] == {"lenet5": [1, 32, 32]}
+    small = machine(2)
+    crowded = replace(small, device=replace(small.device, memory_bytes=1000))
+    found = validate(models="lenet5", strategies="data", cost="analytic", batch=8, cluster=crowded, runner=Runs())
+    assert not found.bars
+    assert "and has 1.00 kB; take a smaller `batch` or `input`" in found.skipped[0]["reason"]
+
+
 def test_plans_around_the_best_are_legal_different_and_ordered() -> None:
     found = validate(
         models="lenet5",
@@ -98,7 +114,12 @@ def test_lists_take_spaces_and_commas() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "error"),
-    [({"cost": "guess"}, UnknownName), ({"strategies": "luck"}, UnknownName), ({"rank": 2}, RequestError)],
+    [
+        ({"cost": "guess"}, UnknownName),
+        ({"strategies": "luck"}, UnknownName),
+        ({"rank": 2}, RequestError),
+        ({"input": {"alexnet": (3, 64, 64)}}, RequestError),
+    ],
 )
 def test_what_cannot_be_meant_is_refused_before_any_work(asked: dict[str, Any], error: type[SlicewiseError]) -> None:
     runs = Runs()
