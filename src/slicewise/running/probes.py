@@ -15,7 +15,7 @@ from slicewise.cluster.lines import UPDATE
 from slicewise.cluster.mesh import Mesh
 from slicewise.running.contenders import OPTIMIZERS
 from slicewise.running.line_fit import Point
-from slicewise.running.stopwatch import passes_s, timed_s
+from slicewise.running.stopwatch import agreed_s, own_pass_s, timed_s
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.norm import SharedStatistics, shared_norm
 
@@ -58,8 +58,8 @@ _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
 _LINEAR = ((32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64), (8, 4096, 4096))
 _PRODUCT = ((24, 64, 64, 64), (12, 196, 64, 196), (4, 16, 16, 16))
 _COLOURS = 3
-_IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7))
-_POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14))
+_IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7), (4, 64, 112, 112))
+_POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14), (4, 64, 112, 112))
 
 
 def probes(scale: int = 1) -> Iterator[Probe]:
@@ -151,32 +151,60 @@ def _shared_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:
     return shared_norm(x[0], w[0], w[1], 1e-5, statistics)[0]
 
 
-def timed_points(probe: Probe, repeats: int) -> list[Point]:
-    """Forward and backward; of a product the gradient of its factor, and that of its input, which is the rest."""
+def all_points(device: torch.device, rounds: int, scales: Sequence[int]) -> list[Point]:
+    """Every layer once per round, so that a machine which drifts treats all of them alike. The first round warms up."""
+    listed = [probe for scale in scales for probe in probes(scale)]
+    taken = [[_passes(probe) for probe in listed] for _ in range(rounds + 1)][1:]
+    found = [
+        point for probe, times in zip(listed, zip(*taken, strict=True), strict=True) for point in _points(probe, times)
+    ]
+    return [*found, *update_points(device, rounds)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passes:
+    """One round of a probe, by this rank's clock."""
+
+    forward_s: float
+    backward_s: float
+    factor_s: float  # of a product: the part of backward that is the gradient of its factor
+    output: int  # items
+
+
+def _passes(probe: Probe) -> _Passes:
     inputs = [torch.randn(shape, requires_grad=True) for shape in probe.inputs]
     weights = [torch.randn(shape, requires_grad=True) for shape in probe.weights]
     several = inputs[0] if len(inputs) > 1 and not probe.splits else None
-    with torch.no_grad():
-        output = probe.run(inputs, weights).numel()
-    forward_s, backward_s = passes_s(
-        lambda x: probe.run(x, weights), [*inputs, *weights], repeats, prepare=lambda: inputs, summed=several
+    made = 0
+
+    def run(x: list[Tensor]) -> Tensor:
+        nonlocal made
+        y = probe.run(x, weights)
+        made = y.numel()
+        return y
+
+    leaves = [*inputs, *weights]
+    forward_s, backward_s = own_pass_s(run, leaves, prepare=lambda: inputs, summed=several)
+    plain = [inputs[0].detach(), *inputs[1:]]
+    factor_s = own_pass_s(run, leaves, prepare=lambda: plain)[1] if probe.splits else 0.0
+    return _Passes(forward_s=forward_s, backward_s=backward_s, factor_s=factor_s, output=made)
+
+
+def _points(probe: Probe, rounds: Sequence[_Passes]) -> Iterator[Point]:
+    """Forward and backward; of a product the gradient of its factor, and that of its input, which is the rest."""
+    forward_s, backward_s, factor_s = (
+        agreed_s([getattr(taken, name) for taken in rounds]) for name in ("forward_s", "backward_s", "factor_s")
     )
     seconds = {"forward": forward_s, "backward_input": backward_s}
     if probe.splits:
-        plain = [inputs[0].detach(), *inputs[1:]]
-        seconds["backward_weight"] = passes_s(
-            lambda x: probe.run(x, weights), [*inputs, *weights], repeats, prepare=lambda: plain
-        )[1]
         # rarely, noise makes the rest nothing: a gradient costs a tenth of both at the least
-        seconds["backward_input"] = max(backward_s - seconds["backward_weight"], backward_s / 10)
-    items = float(sum(map(prod, probe.inputs)) + output)
-    held = float(sum(map(prod, probe.weights)))
+        seconds |= {"backward_weight": factor_s, "backward_input": max(backward_s - factor_s, backward_s / 10)}
     if probe.splits and probe.inputs[0][1] <= _COLOURS:
         del seconds["backward_input"]  # no network wants the gradient of its samples
-    return [
-        Point(kind=probe.kind, direction=name, seconds=took_s, flops=probe.flops, items=items, weights=held)
-        for name, took_s in seconds.items()
-    ]
+    items = float(sum(map(prod, probe.inputs)) + rounds[0].output)
+    held = float(sum(map(prod, probe.weights)))
+    for name, took_s in seconds.items():
+        yield Point(kind=probe.kind, direction=name, seconds=took_s, flops=probe.flops, items=items, weights=held)
 
 
 def update_points(device: torch.device, repeats: int) -> Iterator[Point]:
@@ -195,8 +223,3 @@ def update_points(device: torch.device, repeats: int) -> Iterator[Point]:
 def held(local: Tensor, mesh: DeviceMesh) -> DTensor:
     """As a sliced network holds a weight."""
     return DTensor.from_local(local, mesh, [Replicate()] * mesh.ndim, run_check=False)
-
-
-def all_points(device: torch.device, repeats: int, scales: Sequence[int]) -> list[Point]:
-    found = [point for scale in scales for probe in probes(scale) for point in timed_points(probe, repeats)]
-    return [*found, *update_points(device, repeats)]

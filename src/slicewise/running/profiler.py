@@ -32,15 +32,15 @@ class Care:
     """How long to look."""
 
     repeats: int
-    layer_repeats: int
+    layer_rounds: int
     scales: tuple[int, ...]  # of the batches of layers
     message_bytes: tuple[int, ...]
 
 
-QUICK = Care(repeats=5, layer_repeats=3, scales=(1,), message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
+QUICK = Care(repeats=5, layer_rounds=3, scales=(1,), message_bytes=(4 * 2**10, 256 * 2**10, 4 * 2**20, 16 * 2**20))
 THOROUGH = Care(
     repeats=15,
-    layer_repeats=9,
+    layer_rounds=9,
     scales=(1, 4),
     message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20),
 )
@@ -80,7 +80,7 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
-    points = all_points(device, care.layer_repeats, care.scales)
+    points = all_points(device, care.layer_rounds, care.scales)
     rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
     peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(care)

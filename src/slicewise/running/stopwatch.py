@@ -3,7 +3,7 @@
     forward:    barrier, then run() -> y                  without what it waits for others in (the clock's spans)
     backward:   of gradients that are there already
 
-The median of the repeats without the first, of the slower rank.
+The median of the repeats without a first one to warm up, of the slower rank.
 """
 
 import statistics
@@ -30,24 +30,28 @@ def passes_s(
     prepare: Callable[[], T],
     summed: Tensor | None = None,
 ) -> tuple[float, float]:
-    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient.
+    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient."""
+    taken = [own_pass_s(run, leaves, prepare=prepare, summed=summed) for _ in range(repeats + 1)]
+    forward_s, backward_s = zip(*taken[1:], strict=True)
+    return agreed_s(forward_s), agreed_s(backward_s)
+
+
+def own_pass_s(
+    run: Callable[[T], Tensor], leaves: Sequence[Tensor], *, prepare: Callable[[], T], summed: Tensor | None = None
+) -> tuple[float, float]:
+    """The same once, by this rank's clock. All ranks start together.
 
     Gradients of `summed` are added to one that is there, as those of a tensor with several readers are.
     """
-    forward_s, backward_s = [], []
-    for _ in range(repeats + 1):
-        for leaf in leaves:
-            leaf.grad = torch.zeros_like(leaf) if leaf is summed else None
-        seconds, y = _alone_s(partial(run, prepare()))
-        forward_s.append(seconds)
-        if y.requires_grad:
-            backward_s.append(_alone_s(partial(y.backward, torch.ones_like(y)))[0])
-    return agreed_s(forward_s), agreed_s(backward_s) if backward_s else 0.0
+    for leaf in leaves:
+        leaf.grad = torch.zeros_like(leaf) if leaf is summed else None
+    forward_s, y = _alone_s(partial(run, prepare()))
+    return forward_s, _alone_s(partial(y.backward, torch.ones_like(y)))[0] if y.requires_grad else 0.0
 
 
 def timed_s(function: Callable[[], object], repeats: int) -> float:
     """Of anything."""
-    return agreed_s([_alone_s(function)[0] for _ in range(repeats + 1)])
+    return agreed_s([_alone_s(function)[0] for _ in range(repeats + 1)][1:])
 
 
 def _alone_s(function: Callable[[], T]) -> tuple[float, T]:
@@ -62,7 +66,7 @@ def _alone_s(function: Callable[[], T]) -> tuple[float, T]:
 
 
 def agreed_s(seconds: Sequence[float]) -> float:
-    """The median without the first, of the slower rank."""
-    value = torch.tensor(statistics.median(seconds[1:]), dtype=torch.float64, device=rank_device())
+    """The median, of the slower rank."""
+    value = torch.tensor(statistics.median(seconds), dtype=torch.float64, device=rank_device())
     dist.all_reduce(value, dist.ReduceOp.MAX)
     return max(float(value), 0.0)
