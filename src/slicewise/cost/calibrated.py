@@ -12,7 +12,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from slicewise.cluster.lines import MULTIPLIED, UPDATE, Line
+from slicewise.cluster.lines import ALSO, MULTIPLIED, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
@@ -37,7 +37,7 @@ class CalibratedCompute(PassCompute):
         if line is None:
             return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
         alone = _seconds(line, layer, part, direction)
-        shared = self._line("shared_norm", direction) if kind == "norm" else None
+        shared = self._line("shared_norm", direction) if layer.kind is Kind.NORM else None
         if shared is None:
             return alone
         return np.where(part.sharing > 1, _seconds(shared, layer, part, direction), alone)
@@ -52,7 +52,7 @@ class CalibratedCompute(PassCompute):
         lines = self.cluster.device.layers
         if lines is None or self.training.dtype != PLAIN:
             return None
-        return lines.get(kind, {}).get(direction)
+        return lines.get(kind, lines.get(ALSO.get(kind, ""), {})).get(direction)
 
 
 def _seconds(line: Line, layer: Layer, part: Share, direction: str) -> Floats:
@@ -69,13 +69,15 @@ def _seconds(line: Line, layer: Layer, part: Share, direction: str) -> Floats:
 
 def line_kind(layer: Layer) -> str:
     """Of the lines in `cluster/lines.py`."""
+    if layer.kind is Kind.ATTENTION:
+        return "attention"
     if layer.kind.has(Trait.PRODUCT):
         found = family(layer, narrow=True)  # whether a window is multiplied as it stands is the library's choice
         assert found in MULTIPLIED
         return found
     name = str(layer.options.get("op", "")).removeprefix("aten.").partition(".")[0]
     if layer.kind is Kind.NORM:
-        return "norm"
+        return "layer_norm" if name in ("layer_norm", "rms_norm") else "norm"
     if layer.kind is Kind.POOL:
         return "global_pool" if "adaptive" in name else "maxpool" if "max" in name else "pool"
     if layer.kind is Kind.REDUCE:

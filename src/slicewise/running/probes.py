@@ -55,10 +55,15 @@ _STRIDED = (
 _VOLUME = ((1, 16, 16, 24, 3), (1, 32, 32, 12, 3), (1, 64, 64, 6, 3), (1, 4, 16, 32, 3), (1, 32, 8, 12, 1))
 _DEPTHWISE = ((4, 64, 28), (4, 192, 14), (2, 32, 56), (1, 32, 7))
 _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
-_LINEAR = ((32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64), (8, 4096, 4096))
+_LINEAR = (
+    (32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64), (8, 4096, 4096),
+    (394, 768, 3072), (394, 3072, 768), (784, 384, 384),
+)  # fmt: skip
 _PRODUCT = ((24, 64, 64, 64), (12, 196, 64, 196), (4, 16, 16, 16))
+_ATTENTION = ((2, 12, 197, 64), (64, 3, 49, 32), (1, 8, 32, 32))  # samples, heads, tokens, size of a head
 _COLOURS = 3
 _IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7), (4, 64, 112, 112))
+_TOKENS = ((394, 768), (3136, 96), (64, 128))
 _POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14), (4, 64, 112, 112))
 
 
@@ -93,6 +98,14 @@ def probes(scale: int = 1) -> Iterator[Probe]:
             flops=2.0 * scale * groups * rows * summed * columns,
             splits=True,
         )
+    for batch, heads, tokens, size in _ATTENTION:
+        yield Probe(
+            kind="attention",
+            run=lambda x, w: F.scaled_dot_product_attention(x[0], x[1], x[2]),
+            inputs=((scale * batch, heads, tokens, size),) * 3,
+            flops=4.0 * scale * batch * heads * tokens**2 * size,
+            splits=True,
+        )
     yield from _moved(scale)
 
 
@@ -107,6 +120,9 @@ def _moved(scale: int) -> Iterator[Probe]:
             yield Probe(
                 kind=kind, run=run, inputs=(shape,) * count, flops=prod(shape) * (count if kind == "copy" else 1)
             )
+    for count, size in _TOKENS:
+        shape = (scale * count, size)
+        yield Probe(kind="layer_norm", run=_layer_norm, inputs=(shape,), weights=((size,), (size,)), flops=prod(shape))
     for batch, *rest in _POOLS:
         shape = (scale * batch, *rest)
         items = prod(shape)
@@ -143,6 +159,10 @@ def _convolution(kind: str, shape: Shape, filters: int, kernel: int, *, stride: 
 
 def _batch_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:
     return F.batch_norm(x[0], None, None, w[0], w[1], training=True)
+
+
+def _layer_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:
+    return F.layer_norm(x[0], x[0].shape[1:], w[0], w[1])
 
 
 def _shared_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:

@@ -11,6 +11,7 @@ from slicewise.cost.calibrated import CalibratedModel, line_kind
 from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
+from slicewise.graph.sources import load_graph
 from slicewise.partition.choices import Choices
 from slicewise.partition.legal import legal_choices
 from slicewise.planning.asking import plan
@@ -101,3 +102,26 @@ def test_other_dtypes_are_not_measured() -> None:
     models = (CalibratedModel(graph, half, training), AnalyticModel(graph, half, training))
     calibrated, analytic = (model.whole_seconds() for model in models)
     assert calibrated == analytic
+
+
+@pytest.mark.parametrize(
+    ("layer", "own", "other"),
+    [
+        ("encoder.layers.encoder_layer_0.self_attention.scaled_dot_product_attention", "attention", "product"),
+        ("encoder.layers.encoder_layer_0.ln_1", "layer_norm", "norm"),
+    ],
+)
+def test_kinds_that_older_profiles_do_not_have_take_the_line_of_their_relatives(
+    layer: str, own: str, other: str
+) -> None:
+    graph = load_graph("vit_b_16").with_batch(2)
+
+    def forward_s(**lines: float) -> float:
+        told = {kind: {"forward": Line(call_s=call_s)} for kind, call_s in lines.items()}
+        cluster = replace(machine(2), device=replace(DEVICE, layers=told))
+        made = CalibratedModel(graph, cluster).layer_seconds(graph[layer], Choices.of([(Dim.N,)], cluster.mesh))
+        return float(made.forward_s[0])
+
+    assert line_kind(graph[layer]) == own
+    assert forward_s(**{other: 2.0}) == 2.0
+    assert forward_s(**{other: 2.0, own: 3.0}) == 3.0
