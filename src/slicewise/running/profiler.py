@@ -21,7 +21,7 @@ from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
 from slicewise.running.link_fit import fitted_link
 from slicewise.running.probes import all_points
-from slicewise.running.stopwatch import timed_s
+from slicewise.running.stopwatch import alternated_s, timed_s
 from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import synchronize
 from slicewise.runtime.hosts import hosts_of_ranks
@@ -44,6 +44,8 @@ THOROUGH = Care(
     scales=(1, 4),
     message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20),
 )
+_OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
+_SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
 _FAMILIES = {"conv": "window", "conv3d": "volume", "linear": "linear"}  # what a roofline tells apart, and its probes
 
 
@@ -210,7 +212,11 @@ def _fit(
 ) -> Link:
     """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta."""
     ranks = members.size
-    seconds = [_after_compute(make(size // 4, members), members, care.repeats) for size in care.message_bytes]
+    often = [care.repeats * (_SMALL_ROUNDS if size <= _SMALL_BYTES else 1) for size in care.message_bytes]
+    seconds = [
+        _after_compute(make(size // 4, members), members, repeats)
+        for size, repeats in zip(care.message_bytes, often, strict=True)
+    ]
     moved_bytes = [share * 2 * (ranks - 1) / ranks * size for size in care.message_bytes]
     once = fitted_link(moved_bytes, seconds)
     return replace(once, latency_s=once.latency_s / (latencies * (ranks - 1)))
@@ -226,8 +232,8 @@ def _overlap(care: Care) -> float:
         x @ weight
         work.wait()
 
-    compute_s, reduce_s = (timed_s(run, care.repeats) for run in (lambda: x @ weight, lambda: dist.all_reduce(message)))
-    both_s = timed_s(together, care.repeats)
+    apart = (lambda: x @ weight, lambda: dist.all_reduce(message))
+    compute_s, reduce_s, both_s = alternated_s([*apart, together], _OVERLAP_ROUNDS * care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
 
 

@@ -51,7 +51,13 @@ def own_pass_s(
 
 def timed_s(function: Callable[[], object], repeats: int) -> float:
     """Of anything."""
-    return agreed_s([_alone_s(function)[0] for _ in range(repeats + 1)][1:])
+    return alternated_s([function], repeats)[0]
+
+
+def alternated_s(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Of several that are compared: in turn, so that a machine which drifts treats them alike."""
+    taken = [[_alone_s(function)[0] for function in functions] for _ in range(repeats + 1)]
+    return [agreed_s(seconds) for seconds in zip(*taken[1:], strict=True)]
 
 
 def _alone_s(function: Callable[[], T]) -> tuple[float, T]:
