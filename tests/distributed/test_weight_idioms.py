@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 import slicewise as sw
 from slicewise.cluster.cluster import load_cluster
@@ -85,6 +86,33 @@ def _difference(name: str, strategy: str) -> float:
 @pytest.mark.parametrize("name", IDIOMS)
 def test_weights_changed_by_hand_are_those_that_run(pair: World, name: str, strategy: str) -> None:
     assert pair.run(_difference, name, strategy) < 1e-12
+
+
+def _whole(value: Tensor) -> Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def _penalised(strategy: str, apart: bool) -> float:
+    """Of the gradients of a loss with a penalty on weights: in one sum, or each with a backward pass."""
+    x, labels = _samples()
+    alone, net = _network(), _sliced(_network(), strategy)
+    mine = slice(torch.distributed.get_rank() * BATCH // RANKS, (torch.distributed.get_rank() + 1) * BATCH // RANKS)
+    for network, images, targets in ((alone, x, labels), (net, x[mine], labels[mine])):
+        penalty = 0.1 * sum((weight.pow(2).sum() for weight in network.parameters()), torch.zeros(()))
+        loss = F.cross_entropy(network(images), targets)
+        if apart:
+            penalty.backward()
+            loss.backward()
+        else:
+            (loss + _whole(penalty)).backward()
+    pairs = zip(net.parameters(), alone.parameters(), strict=True)
+    return max(float((_whole(_gradient(one)) - _gradient(other)).abs().max()) for one, other in pairs)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("apart", [True, False])
+def test_penalties_on_weights_have_one_devices_gradients(pair: World, strategy: str, apart: bool) -> None:
+    assert pair.run(_penalised, strategy, apart) < 1e-12
 
 
 READINGS: dict[str, Callable[[nn.Module], float]] = {

@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -24,6 +25,7 @@ from slicewise.graph.refusals import reason
 from slicewise.graph.regions import inline_regions
 from slicewise.graph.returns import Returns
 from slicewise.graph.tracer import BatchMixed, Tracer
+from slicewise.graph.untouched import Untouched
 from slicewise.graph.writes import write_new_tensors
 
 Sample = torch.Tensor | tuple[Any, ...] | Mapping[str, Any]
@@ -66,8 +68,23 @@ def capture_all_training(model: nn.Module, sample: Sample, *, name: str = "model
 
 def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGraph:
     """The layers of `model` in the modes that its modules are in: dropout and norms rest where they are in eval."""
-    named = dict(sample) if isinstance(sample, Mapping) else {}
-    given = () if named else sample if isinstance(sample, tuple) else (sample,)
+    with Untouched(model, name) as watched:
+        graph = _captured(model, sample, name)
+        if watched.changed() and _captured(model, sample, name).layers != graph.layers:
+            raise watched.refusal()
+    tensors = [x for x in (*_split(sample)[0], *_split(sample)[1].values()) if isinstance(x, torch.Tensor)]
+    return replace(graph, fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]))
+
+
+def _split(sample: Sample) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs by position, and by name."""
+    if isinstance(sample, Mapping):
+        return (), dict(sample)
+    return sample if isinstance(sample, tuple) else (sample,), {}
+
+
+def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
+    given, named = _split(sample)
     tensors = [x for x in (*given, *named.values()) if isinstance(x, torch.Tensor)]
     if not tensors or not tensors[0].shape:
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
@@ -93,7 +110,6 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
         name=name,
         layers=tuple(layers),
         returns=Returns.of(program.call_spec.out_spec, tracer.returned),
-        fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]),
     )
     return graph.with_batch(batch)
 

@@ -128,6 +128,13 @@ class Tracer:
                 f"{node.name}: slicewise cannot follow {called.target}: a part of forward() that switches autocast on, "
                 "or branches; move it out of the model"
             )
+        if given := [argument.name for argument in called.target._schema.arguments if argument.is_out]:
+            written = self.values.get(called.kwargs[given[0]])  # type: ignore[arg-type]
+            into = written.name if isinstance(written, Held) else "a tensor"
+            raise GraphError(
+                f"{module_path(called)}: forward() writes into {into} by `out=`, as spectral norms do; slicewise keeps "
+                "running statistics of norms only"
+            )
         if isinstance(node.meta.get("val"), torch.Tensor) and (node.users or not is_item):
             yield from self._layers(node, called)
 

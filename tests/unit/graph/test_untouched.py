@@ -1,0 +1,76 @@
+"""A capture sees what forward() does besides computing, and leaves the model as it was."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from slicewise.errors import GraphError
+from slicewise.graph.capture import capture
+
+SAMPLE = torch.zeros(2, 3, 8, 8)
+
+
+class _Counting(nn.Module):
+    """Counts its steps, and remembers the size of what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.steps = 0
+        self.size: tuple[int, int] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.steps += 1
+        self.size = (x.shape[2], x.shape[3])
+        self.seen = x.shape[1]
+        return self.conv(x)  # type: ignore[no-any-return]
+
+
+class _Warming(_Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * min(self.steps, 100)
+
+
+class _Drawing(_Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.conv(x)
+        return y * 2 if random.random() < 0.5 else y
+
+
+class _DrawingFromNumpy(_Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.conv(x)
+        return y * 2 if np.random.rand() < 0.5 else y
+
+
+def test_what_is_counted_and_remembered_without_effect_is_put_back() -> None:
+    model = nn.Sequential(_Counting())
+    graph = capture(model, SAMPLE)
+    counting = model[0]
+    assert isinstance(counting, _Counting)
+    assert (counting.steps, counting.size, hasattr(counting, "seen")) == (0, None, False)
+    assert not counting._forward_hooks
+    assert not model._forward_hooks
+    assert graph.fingerprint == capture(model, SAMPLE).fingerprint
+
+
+def test_layers_that_depend_on_a_count_are_refused_by_name() -> None:
+    model = nn.Sequential(_Warming())
+    with pytest.raises(GraphError, match=r"changes 0\.steps.* and computes something else in the next step"):
+        capture(model, SAMPLE)
+    assert model[0].steps == 0
+
+
+@pytest.mark.parametrize("kind", [_Drawing, _DrawingFromNumpy])
+def test_numbers_drawn_outside_of_torch_are_refused(kind: type[nn.Module]) -> None:
+    with pytest.raises(GraphError, match="random, which would be drawn once and for all"):
+        capture(kind(), SAMPLE)
+
+
+def test_a_spectral_norm_is_refused_by_name() -> None:
+    model = nn.Sequential(torch.nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))
+    with pytest.raises(GraphError, match=r"writes into 0\.parametrizations\.weight\.0\._u"):
+        capture(model, SAMPLE)
