@@ -57,14 +57,15 @@ _DEPTHWISE = ((4, 64, 28), (4, 192, 14), (2, 32, 56), (1, 32, 7))
 _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
 _LINEAR = (
     (32, 1024, 1024), (8, 4096, 1024), (128, 512, 512), (16, 2048, 1000), (2, 64, 64), (8, 4096, 4096),
-    (394, 768, 3072), (394, 3072, 768), (784, 384, 384),
+    (394, 3072, 768), (784, 384, 384),
 )  # fmt: skip
 _PRODUCT = ((24, 64, 64, 64), (12, 196, 64, 196), (4, 16, 16, 16))
 _ATTENTION = ((2, 12, 197, 64), (64, 3, 49, 32), (1, 8, 32, 32))  # samples, heads, tokens, size of a head
 _COLOURS = 3
 _IMAGES = ((8, 64, 28, 28), (8, 256, 14, 14), (4, 64, 56, 56), (2, 32, 7, 7), (4, 64, 112, 112))
 _TOKENS = ((394, 768), (3136, 96), (64, 128))
-_POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14), (4, 64, 112, 112))
+_POOLS = ((4, 64, 56, 56), (4, 128, 28, 28), (2, 16, 14, 14))
+_MAXPOOLS = (*_POOLS, (4, 64, 112, 112))
 
 
 def probes(scale: int = 1) -> Iterator[Probe]:
@@ -123,11 +124,14 @@ def _moved(scale: int) -> Iterator[Probe]:
     for count, size in _TOKENS:
         shape = (scale * count, size)
         yield Probe(kind="layer_norm", run=_layer_norm, inputs=(shape,), weights=((size,), (size,)), flops=prod(shape))
-    for batch, *rest in _POOLS:
+    for batch, *rest in _MAXPOOLS:
         shape = (scale * batch, *rest)
         items = prod(shape)
         yield Probe(kind="maxpool", run=lambda x, w: F.max_pool2d(x[0], 3, 2, 1), inputs=(shape,), flops=9 * items / 4)
         yield Probe(kind="maxpool", run=lambda x, w: F.max_pool2d(x[0], 2, 2), inputs=(shape,), flops=items)
+    for batch, *rest in _POOLS:
+        shape = (scale * batch, *rest)
+        items = prod(shape)
         yield Probe(kind="pool", run=lambda x, w: F.avg_pool2d(x[0], 3, 1, 1), inputs=(shape,), flops=9 * items)
         yield Probe(kind="pool", run=lambda x, w: F.avg_pool2d(x[0], 2, 2), inputs=(shape,), flops=items)
         whole = shape[0] * shape[1]  # a window for each sample and channel, whose size no layer tells
