@@ -40,17 +40,20 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/mypy --num-workers 2
 
-# What measures time has the machine to itself; of the distributed tests, a file's stay together and share its processes.
+# What measures time has the machine to itself. A file's tests stay together: they share processes, plans and captures.
+# Hundreds of processes start: bytecode is kept whatever the environment says.
 TIMED := tests/distributed/test_diagnose.py
+BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
+test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 -n 2 --dist worksteal --ignore tests/distributed
+	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) tests/distributed --ignore $(TIMED)
+	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) --ignore tests/distributed
 
 test-long: export SLICEWISE_TESTS := long
 test-long: lint
 	$(BIN)/python -m pytest $(TIMED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/distributed --ignore $(TIMED)
+	$(BIN)/python -m pytest $(BY_FILE) tests/distributed --ignore $(TIMED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/distributed
 
 # What is uploaded: the wheel is built from the sdist.

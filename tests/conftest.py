@@ -3,6 +3,7 @@
 import os
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.campaigns import some
@@ -18,3 +19,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("slicewise")
+
+# by file, in `make test`
+LONGEST = (
+    "distributed/test_every_slicing", "distributed/test_run", "distributed/test_third_party",
+    "distributed/test_training_scripts", "distributed/test_local_norms", "distributed/test_pipeline",
+    "distributed/test_random_networks", "distributed/test_checkpoints", "distributed/test_bytes",
+    "distributed/test_whole_zoo", "distributed/test_accuracy", "distributed/test_modes", "distributed/test_windows",
+    "distributed/test_training", "distributed/test_networks", "distributed/test_watchdog",
+    "validation/test_commands", "validation/test_run_command", "validation/test_third_party",
+    "browser/test_journeys", "browser/test_access", "browser/test_report", "unit/cost/test_recost",
+    "unit/benchmarks/test_optcnn", "unit/benchmarks/test_runs", "unit/graph/test_capture", "unit/graph/test_zoo",
+    "fuzz/test_graphs", "fuzz/test_measurements", "fuzz/test_options", "unit/plans/test_pipeline_plans",
+    "validation/test_faults", "validation/test_trust", "validation/test_doctor_command",
+    "validation/test_pipeline_command", "validation/test_site", "validation/test_widths",
+    "validation/test_without_torch",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: workers that take file by file then end together."""
+    order = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))

@@ -3,16 +3,24 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of what these packages import
-    import monai.networks.nets as monai
+    warnings.simplefilter("ignore")  # of what it imports
     import transformers
-    from monai.networks.nets.senet import SEResNetBottleneck
+
+
+@cache
+def _monai() -> Any:
+    """Imported by who builds one of its networks: that takes longer than most tests."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what it imports
+        import monai.networks.nets
+    return monai.networks.nets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +136,16 @@ def _highresnet() -> Any:
         {"name": "conv_1", "n_features": 8, "kernel_size": 1},
         {"name": "conv_2", "kernel_size": 1},
     )
-    return monai.HighResNet(3, 1, 2, layer_params=layers)
+    return _monai().HighResNet(3, 1, 2, layer_params=layers)
+
+
+def _se_resnet() -> Any:
+    nets = _monai()
+    return nets.SENet(2, 3, nets.senet.SEResNetBottleneck, [1, 1, 1, 1], 1, 16, None, num_classes=5)
 
 
 def _dynunet() -> Any:
-    return monai.DynUNet(
+    return _monai().DynUNet(
         3,
         1,
         2,
@@ -246,7 +259,7 @@ def _swin2sr() -> Any:
 
 def _diffusion() -> Any:
     return _still(
-        monai.DiffusionModelUNet(
+        _monai().DiffusionModelUNet(
             2, 1, 1, channels=(8, 8, 16), attention_levels=(False, True, True), num_res_blocks=1, num_head_channels=8,
             norm_num_groups=4
         )
@@ -270,38 +283,37 @@ NETWORKS: dict[str, ThirdParty] = {
     "PoolFormer with stochastic depth": ThirdParty(build=lambda: _poolformer(0.1), shape=IMAGE),
     "FocalNet": ThirdParty(build=_focalnet, shape=IMAGE),
     "UPerNet": ThirdParty(build=_upernet, shape=(3, 64, 64)),
-    "UNet": ThirdParty(build=lambda: monai.UNet(3, 1, 2, (4, 8, 16), (2, 2), num_res_units=2), shape=VOLUME),
-    "BasicUNet": ThirdParty(build=lambda: monai.BasicUNet(3, 1, 2, features=(4, 4, 8, 8, 8, 4)), shape=(1, 32, 32, 32)),
-    "AttentionUNet": ThirdParty(build=lambda: monai.AttentionUnet(3, 1, 2, (4, 8, 16), (2, 2)), shape=VOLUME),
+    "UNet": ThirdParty(build=lambda: _monai().UNet(3, 1, 2, (4, 8, 16), (2, 2), num_res_units=2), shape=VOLUME),
+    "BasicUNet": ThirdParty(
+        build=lambda: _monai().BasicUNet(3, 1, 2, features=(4, 4, 8, 8, 8, 4)), shape=(1, 32, 32, 32)
+    ),
+    "AttentionUNet": ThirdParty(build=lambda: _monai().AttentionUnet(3, 1, 2, (4, 8, 16), (2, 2)), shape=VOLUME),
     "DenseNet": ThirdParty(
-        build=lambda: monai.DenseNet(3, 1, 3, init_features=8, growth_rate=4, block_config=(2, 2), bn_size=2),
+        build=lambda: _monai().DenseNet(3, 1, 3, init_features=8, growth_rate=4, block_config=(2, 2), bn_size=2),
         shape=VOLUME,
     ),
     "SegResNet": ThirdParty(
-        build=lambda: monai.SegResNet(3, 8, 1, 2, blocks_down=(1, 1), blocks_up=(1,)), shape=VOLUME
+        build=lambda: _monai().SegResNet(3, 8, 1, 2, blocks_down=(1, 1), blocks_up=(1,)), shape=VOLUME
     ),
-    "VNet": ThirdParty(build=lambda: monai.VNet(3, 1, 2), shape=VOLUME),
+    "VNet": ThirdParty(build=lambda: _monai().VNet(3, 1, 2), shape=VOLUME),
     "DynUNet": ThirdParty(build=_dynunet, shape=VOLUME),
-    "SE-ResNet": ThirdParty(
-        build=lambda: monai.SENet(2, 3, SEResNetBottleneck, [1, 1, 1, 1], 1, 16, None, num_classes=5),
-        shape=(3, 64, 64),
-    ),
+    "SE-ResNet": ThirdParty(build=_se_resnet, shape=(3, 64, 64)),
     "EfficientNetBN": ThirdParty(
-        build=lambda: monai.EfficientNetBN("efficientnet-b0", False, spatial_dims=2, num_classes=5),
+        build=lambda: _monai().EfficientNetBN("efficientnet-b0", False, spatial_dims=2, num_classes=5),
         shape=(3, 64, 64),
     ),
     "HighResNet": ThirdParty(build=_highresnet, shape=VOLUME),
     "ResNet 3-D": ThirdParty(
-        build=lambda: monai.ResNet(
+        build=lambda: _monai().ResNet(
             "basic", [1, 1, 1, 1], [4, 8, 8, 8], spatial_dims=3, n_input_channels=1, num_classes=3
         ),
         shape=(1, 32, 32, 32),
     ),
-    "Classifier": ThirdParty(build=lambda: monai.Classifier((1, 32, 32), 3, (4, 8), (2, 2)), shape=(1, 32, 32)),
-    "Regressor": ThirdParty(build=lambda: monai.Regressor((1, 32, 32), (1,), (4, 8), (2, 2)), shape=(1, 32, 32)),
-    "AutoEncoder": ThirdParty(build=lambda: monai.AutoEncoder(3, 1, 1, (4, 8), (2, 2)), shape=VOLUME),
+    "Classifier": ThirdParty(build=lambda: _monai().Classifier((1, 32, 32), 3, (4, 8), (2, 2)), shape=(1, 32, 32)),
+    "Regressor": ThirdParty(build=lambda: _monai().Regressor((1, 32, 32), (1,), (4, 8), (2, 2)), shape=(1, 32, 32)),
+    "AutoEncoder": ThirdParty(build=lambda: _monai().AutoEncoder(3, 1, 1, (4, 8), (2, 2)), shape=VOLUME),
     "QuickNAT": ThirdParty(
-        build=lambda: monai.Quicknat(num_classes=3, num_channels=1, num_filters=8, se_block="CSE"),
+        build=lambda: _monai().Quicknat(num_classes=3, num_channels=1, num_filters=8, se_block="CSE"),
         shape=(1, 32, 32),
         opaque=frozenset({"max_pool2d_with_indices", "max_unpool2d"}),  # positions of maxima, and their way back
     ),
@@ -312,11 +324,13 @@ ATTENTION: dict[str, ThirdParty] = {
     "ViT": ThirdParty(build=_vit, shape=IMAGE),
     "Swin": ThirdParty(build=_swin, shape=IMAGE),
     "ViT of monai": ThirdParty(
-        build=lambda: monai.ViT(3, (32, 32), (8, 8), 16, 32, 2, 4, classification=True, num_classes=5, spatial_dims=2),
+        build=lambda: _monai().ViT(
+            3, (32, 32), (8, 8), 16, 32, 2, 4, classification=True, num_classes=5, spatial_dims=2
+        ),
         shape=IMAGE,
     ),
     "UNETR": ThirdParty(
-        build=lambda: monai.UNETR(1, 2, (32, 32, 32), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4),
+        build=lambda: _monai().UNETR(1, 2, (32, 32, 32), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4),
         shape=(1, 32, 32, 32),
     ),
     "DETR": ThirdParty(build=_detr, shape=(3, 64, 64)),  # branches on infinities; learned queries
@@ -380,7 +394,7 @@ MORE: dict[str, ThirdParty] = {
     ),
     "ViTDet": ThirdParty(build=_vitdet, shape=IMAGE),
     "SwinUNETR": ThirdParty(
-        build=lambda: monai.SwinUNETR(
+        build=lambda: _monai().SwinUNETR(
             1,
             2,
             feature_size=12,

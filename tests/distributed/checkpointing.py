@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from slicewise.checkpoints.load import Restored
 from slicewise.checkpoints.state import optimizer_state
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
+from slicewise.graph.layer_graph import LayerGraph
 from slicewise.runtime.sliced_module import SlicedModule
 from tests.distributed.comparing import flat_mesh, random_slicings, whole
 
@@ -40,12 +42,17 @@ def model(dropout: float = 0.5) -> nn.Sequential:
     ).double()
 
 
+@cache
+def _graph(dropout: float) -> LayerGraph:
+    return capture(model(dropout).float(), torch.zeros(BATCH, *SHAPE))
+
+
 class Training:
     """`losses = training.run(until)`: the whole batch's loss of each step."""
 
     def __init__(self, plan: int, dropout: float = 0.5) -> None:
         network = model(dropout)
-        graph = capture(model(dropout).float(), torch.zeros(BATCH, *SHAPE))
+        graph = _graph(dropout)
         slicings = random_slicings(graph, flat_mesh(), plan)
         slicings[graph.inputs[0].name] = (Dim.N,) * len(flat_mesh().axes)  # each rank feeds its own samples
         self.net = SlicedModule(network, graph, slicings, flat_mesh(), seed=7)

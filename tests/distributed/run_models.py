@@ -40,6 +40,20 @@ class _Residual(nn.Module):
         return scores
 
 
+class _Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = _Residual()
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.layers(x)}
+
+
+def named() -> tuple[nn.Module, Tensor]:
+    """Returns a dict, as many libraries' models do."""
+    return _Named(), torch.zeros(1, 4, 8, 8)
+
+
 def tokens() -> tuple[nn.Module, Tensor]:
     """Patches of an image as tokens, attention with a shortcut, a linear layer on their mean."""
     return _Tokens(), torch.zeros(1, 4, 8, 8)

@@ -111,7 +111,7 @@ def _profiled(folder: str) -> None:
     once = schedule(wait=0, warmup=1, active=16, repeat=1)
     with profile(activities=[ProfilerActivity.CPU], schedule=once) as profiler:
         for step in range(17):
-            repeats = 160 if dist.get_rank() == 1 and step >= 9 else 20
+            repeats = 48 if dist.get_rank() == 1 and step >= 9 else 6
             optimizer.zero_grad()
             with torch.no_grad():
                 for _ in range(repeats):

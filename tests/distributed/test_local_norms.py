@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -107,9 +108,13 @@ def _network() -> nn.Module:
     ).double()
 
 
+@cache
+def _captured() -> LayerGraph:
+    return capture(_network().float(), torch.zeros(2, 3, 16, 16))
+
+
 def _graph(batch: int, ranks: int) -> LayerGraph:
-    graph = capture(_network().float(), torch.zeros(2, 3, 16, 16)).with_batch(batch)
-    return with_local_statistics(graph, ranks)
+    return with_local_statistics(_captured().with_batch(batch), ranks)
 
 
 def _plans(graph: LayerGraph, ranks: int) -> dict[str, dict[str, Slicing]]:

@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -17,6 +18,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.runtime.counting import CountCollectives
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.search.baselines import BASELINES
+from tests.campaigns import sample
 from tests.distributed.comparing import Truth, compare, counted_bytes, random_slicings
 from tests.distributed.world import World
 from tests.pricing import cost_of
@@ -84,12 +86,12 @@ def test_a_3d_unet_equals_one_device_under_random_plans(world: World) -> None:
     assert world.run(_differences, "unet3d", world.ranks, range(4)) == []
 
 
-def test_counted_bytes_equal_predicted_bytes_for_random_plans(world: World) -> None:
-    for name in NETWORKS:
-        pairs = world.run(_bytes, name, world.ranks)
-        assert len(pairs) >= 3
-        for label, predicted, counted in pairs:
-            assert counted == predicted, f"{name} {label}"
+@pytest.mark.parametrize("name", sample(NETWORKS, quick=["residual"]))
+def test_counted_bytes_equal_predicted_bytes_for_random_plans(name: str, world: World) -> None:
+    pairs = world.run(_bytes, name, world.ranks)
+    assert len(pairs) >= 3
+    for label, predicted, counted in pairs:
+        assert counted == predicted, label
 
 
 def test_three_optimizer_steps_give_the_weights_of_one_device(pair: World) -> None:
@@ -138,9 +140,10 @@ def _differences(name: str, ranks: int, seeds: range) -> list[str]:
 def _bytes(name: str, ranks: int) -> list[tuple[str, int, int]]:
     cluster = parse_cluster(CLUSTER, "test").with_devices(ranks)
     model = _network(name)
+    captured = capture(model, torch.zeros(2, *NETWORKS[name][1]))
     pairs = []
     for batch in NETWORKS[name][2]:
-        graph = capture(model, torch.zeros(2, *NETWORKS[name][1])).with_batch(batch)
+        graph = captured.with_batch(batch)
         costs = AnalyticModel(graph, cluster)
         plans: dict[str, dict[str, Slicing]] = {
             f"random {seed}": random_slicings(graph, cluster.mesh, seed) for seed in range(3)

@@ -26,7 +26,7 @@ from tests.distributed.world import World
 from tests.machines import tier, write_cores
 
 MODELS = Path(__file__).parent / "run_models.py"
-RESIDUAL, SEGMENTATION, TOKENS = (f"{MODELS}:{name}" for name in ("residual", "segmentation", "tokens"))
+RESIDUAL, NAMED, SEGMENTATION, TOKENS = (f"{MODELS}:{name}" for name in ("residual", "named", "segmentation", "tokens"))
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,15 @@ def test_every_strategy_is_the_network_and_sends_what_was_predicted(
     assert result["bytes_by_tier"] == result["predicted"]["bytes_by_tier"]
     assert set(result["bytes_by_tier"]) == {"between", "within"}
     assert sum(result["bytes_by_tier"].values()) == result["bytes_moved"]
+
+
+@pytest.mark.parametrize(("strategy", "batch"), [("data", 8), ("filter", 1)], ids=["samples", "whole batch"])
+def test_a_model_that_returns_a_dict_is_run_and_checked(
+    quartet: World, cluster: str, strategy: str, batch: int
+) -> None:
+    ran = _result(quartet, _plan(cluster, strategy, NAMED, batch=batch), check=True)
+    assert ran["check"]["passed"], ran["check"]
+    assert len(ran["losses"]) == 2
 
 
 def test_inner_axes_keep_bytes_off_the_outer_links(quartet: World, cluster: str) -> None:

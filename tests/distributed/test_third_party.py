@@ -52,7 +52,7 @@ def test_third_party_networks_send_the_bytes_that_were_predicted(name: str, pair
     ("name", "batch"),
     sample(
         [("ViT", 4), ("Swin", 4), ("ViT of monai", 4), ("UNETR", 1), ("DETR", 4), ("DINOv3", 4)],
-        quick=[("ViT", 4), ("Swin", 4), ("DETR", 4)],
+        quick=[("ViT", 4), ("DETR", 4)],
     ),
 )
 def test_networks_with_attention_equal_one_device_by_sample_head_and_token(name: str, batch: int, pair: World) -> None:
@@ -81,9 +81,10 @@ def test_networks_with_attention_send_the_bytes_that_were_predicted(name: str, p
 def _bytes(name: str) -> list[tuple[str, int, int]]:
     cluster = machine(2)
     model = EVERY[name].build()
+    captured = capture(model, torch.zeros(2, *EVERY[name].shape), name=name)
     pairs = []
     for batch in (4, 3):
-        graph = capture(model, torch.zeros(2, *EVERY[name].shape), name=name).with_batch(batch)
+        graph = captured.with_batch(batch)
         costs = AnalyticModel(graph, cluster)
         # masks stay whole: they are not of the plan's dtype
         chosen = random_slicings(graph, cluster.mesh, 0)

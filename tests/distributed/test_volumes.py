@@ -3,6 +3,7 @@
 import copy
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from slicewise.cluster.mesh import Mesh
 from slicewise.graph.capture import capture
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind
+from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sampling import data_loader
 from slicewise.runtime.sliced_module import SlicedModule
@@ -37,10 +39,14 @@ class Segment(nn.Module):
         return y
 
 
+@cache
+def _graph() -> LayerGraph:
+    return capture(Segment(), torch.zeros(VOLUME))
+
+
 def _net(dims: tuple[Dim | None, ...]) -> tuple[SlicedModule, nn.Module]:
     torch.manual_seed(0)
-    model = Segment().double()
-    graph = capture(copy.deepcopy(model).float(), torch.zeros(VOLUME))
+    model, graph = Segment().double(), _graph()
     mesh = Mesh.of({"local": dist.get_world_size()})
     nothing: Slicing = (None,) * len(mesh.axes)
     slicings: dict[str, Slicing] = {layer.name: nothing if layer.kind is Kind.INPUT else dims for layer in graph}

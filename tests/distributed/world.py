@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 TIMEOUT_S = 120
+PRELOADED = ["torch.distributed.tensor", "torch._dynamo", "torch.export._trace", "slicewise.runtime.parallel"]
 GRACE_S = 3
 
 
@@ -26,7 +27,7 @@ class World:
 
     def __init__(self, ranks: int) -> None:
         context = mp.get_context("forkserver")
-        context.set_forkserver_preload(["torch.distributed.tensor"])  # imported once for all ranks of all worlds
+        context.set_forkserver_preload(PRELOADED)  # imported once for all ranks of all worlds
         self._folder = TemporaryDirectory()
         meeting = f"{self._folder.name}/meeting"
         self.ranks = ranks

@@ -1,6 +1,7 @@
 """Whoever tells seconds or bytes by term knows every term of the list."""
 
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from slicewise.diagnosis.expectation import expectation_of
 from slicewise.diagnosis.readers.run_json import StepsFields
 from slicewise.explaining.words import balance
 from slicewise.planning import pipeline_plan, plan
+from slicewise.plans.plan import Plan
 from slicewise.report.explanations import reason
 from slicewise.report.terminal import PREDICTED, prediction_cells
 from slicewise.strategies.engines import of_prediction
@@ -23,8 +25,16 @@ from tests.builders import machine, residual_net, small_cnn
 
 EACH = pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
 OF_LAYERS = pytest.mark.parametrize("term", LAYER_TERMS, ids=lambda term: term.name)
-MADE = plan(residual_net(8), machine(2, 2))
-PIPELINE = pipeline_plan(small_cnn(8), machine(2), batch=8)
+
+
+@cache
+def _made() -> Plan:
+    return plan(residual_net(8), machine(2, 2))
+
+
+@cache
+def _pipeline() -> Plan:
+    return pipeline_plan(small_cnn(8), machine(2), batch=8)
 
 
 def _cost(figures: dict[str, Any]) -> Cost:
@@ -58,9 +68,9 @@ def test_a_cost_and_the_tables_have_no_other_terms() -> None:
 
 @EACH
 def test_a_plans_file_has_every_term(term: Term) -> None:
-    rows = [PIPELINE.to_dict()["predicted"]]
+    rows = [_pipeline().to_dict()["predicted"]]
     if term.name != "bubble":
-        document = MADE.to_dict()
+        document = _made().to_dict()
         rows += [document["predicted"], *(row for row in document["baselines"].values() if row["feasible"])]
     assert len(rows) > 1 or term.name == "bubble"
     for row in rows:
@@ -106,21 +116,21 @@ def test_tables_and_sentences_tell_every_term(term: Term) -> None:
     if term.nature is Nature.COMMUNICATION:
         assert term.told in balance(_cost({field: 1.0, f"{term.name}_bytes": 1}))
         assert term.name in LANES
-        cells = prediction_cells({**MADE.predicted, "iteration_s": 100.0, f"{term.waited}_s": 7.0})
+        cells = prediction_cells({**_made().predicted, "iteration_s": 100.0, f"{term.waited}_s": 7.0})
         assert cells[PREDICTED.index(term.name)] == "7.00 s"
 
 
 def test_diagnosis_holds_every_term_against_what_was_measured() -> None:
     graph, cluster = residual_net(8), machine(2, 2)
-    projected = expectation_of(MADE, graph, cluster)
+    projected = expectation_of(_made(), graph, cluster)
     assert list(projected.terms) == [term.name for term in LAYER_TERMS]
-    assert projected.terms == {term.name: MADE.predicted[f"{term.waited}_s"] for term in LAYER_TERMS}
+    assert projected.terms == {term.name: _made().predicted[f"{term.waited}_s"] for term in LAYER_TERMS}
     assert projected.to_dict().keys() >= {f"{term.name}_s" for term in LAYER_TERMS}
 
 
 @OF_LAYERS
 def test_the_second_evaluator_knows_every_term(term: Term) -> None:
     model = AnalyticModel(residual_net(8), machine(2, 2))
-    again = recost_terms(model.graph, model.cluster, MADE.slicings, model.training)
+    again = recost_terms(model.graph, model.cluster, _made().slicings, model.training)
     total = sum(again[f"{part}_s"] for part in term.parts or (term.name,))
-    assert MADE.predicted.seconds[term.name] == pytest.approx(total, abs=1e-15)
+    assert _made().predicted.seconds[term.name] == pytest.approx(total, abs=1e-15)

@@ -27,20 +27,6 @@ def one_channel() -> tuple[nn.Module, torch.Tensor]:
     return nn.Conv2d(3, 1, 3, padding=1), torch.zeros(1, 3, 8, 8)
 
 
-class _Named(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = classifier()[0]
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"logits": self.layers(x)}
-
-
-def named() -> tuple[nn.Module, torch.Tensor]:
-    """Returns a dict, as many libraries' models do."""
-    return _Named(), torch.zeros(1, 3, 16, 16)
-
-
 def unsized() -> nn.Module:
     return classifier()[0]
 

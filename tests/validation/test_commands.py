@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import sample
-from tests.validation.commands import assert_refused, document, slicewise
+from tests.validation.commands import assert_refused, document, slicewise, typed
 
 MODELS = Path(__file__).parent / "small_models.py"
 
@@ -22,7 +21,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def calibrated(cache: Path) -> Path:
     """What `calibrate --quick` writes, once for all tests here."""
-    done = slicewise("calibrate", "--quick", "--figure", cache / "fit.svg", "--json", cache=cache)
+    done = typed("calibrate", "--quick", "--figure", cache / "fit.svg", "--json", cache=cache)
     assert done.returncode == 0, done.stderr
     assert document(done)["measured_on"]["ranks"] == 2
     assert (cache / "fit.svg").read_text().startswith("<svg")
@@ -52,7 +51,7 @@ def test_a_users_own_model_is_planned_run_and_equal_to_one_device(calibrated: Pa
     assert planned["certificate"]["optimal"]
     assert json.loads(plan.read_text()) == planned
     ran = document(
-        slicewise("run", plan, "--check", "--compare", "ddp", "--iterations", 4, "--json", cache=calibrated.parent)
+        typed("run", plan, "--check", "--compare", "ddp", "--iterations", 4, "--json", cache=calibrated.parent)
     )
     assert ran["check"]["passed"]
     assert ran["check"]["gradients"] == 8
@@ -69,7 +68,7 @@ def test_layers_are_timed_once_and_priced_by_their_times(calibrated: Path, tmp_p
 
     plan = tmp_path / "plan.json"
     asked = ("--strategy", "data", "--batch", 8, "--cost", "measured", "-o", plan, "--json")
-    first, again = (slicewise("plan", f"{MODELS}:classifier", *asked, cache=calibrated.parent) for _ in range(2))
+    first, again = (typed("plan", f"{MODELS}:classifier", *asked, cache=calibrated.parent) for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert document(again)["predicted"] == document(first)["predicted"]
     made = Plan.load(plan)
@@ -79,22 +78,12 @@ def test_layers_are_timed_once_and_priced_by_their_times(calibrated: Path, tmp_p
     assert all(0 < time.forward_s < 10 for time in made.machine.times.values())
 
 
-@pytest.mark.parametrize("batch", sample([8, 1], quick=[1]), ids=["samples", "whole batch"])
-def test_a_model_that_returns_a_dict_is_run_and_checked(calibrated: Path, batch: int) -> None:
-    arguments = ("run", f"{MODELS}:named", "--strategy", "data" if batch > 1 else "filter", "--devices", 2)
-    ran = document(
-        slicewise(*arguments, "--batch", batch, "--check", "--iterations", 2, "--json", cache=calibrated.parent)
-    )
-    assert ran["check"]["passed"]
-    assert len(ran["losses"]) == 2
-
-
 @pytest.mark.long
 def test_the_data_plan_moves_the_bytes_of_ddp_and_the_statistics_of_its_norm(calibrated: Path, tmp_path: Path) -> None:
     plan = tmp_path / "data.json"
     model = f"{MODELS}:classifier"
     slicewise("plan", model, "--strategy", "data", "--batch", 8, "-o", plan, cache=calibrated.parent)
-    ran = document(slicewise("run", plan, "--compare", "ddp", "--iterations", 1, "--json", cache=calibrated.parent))
+    ran = document(typed("run", plan, "--compare", "ddp", "--iterations", 1, "--json", cache=calibrated.parent))
     weights = 4 * 2 * 268_026  # float32, ring over two ranks
     statistics = 2 * 4 * (2 * 8 + 2 * 8)  # two vectors of batch norm each way, exact here, local under DDP
     buffers = 4 * (8 + 8) + 8  # DDP sends rank 0's running statistics and counter to the other
@@ -126,7 +115,7 @@ def test_a_failing_rank_ends_the_run_with_its_reason(calibrated: Path, tmp_path:
     good = slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, cache=calibrated.parent)
     assert good.returncode == 0
     plan.write_text(plan.read_text().replace(":classifier", ":fails_on_rank_one"))
-    done = slicewise("run", plan, cache=calibrated.parent)
+    done = typed("run", plan, cache=calibrated.parent)
     assert done.returncode == 3
     assert "slicewise: rank 1: MemoryError: no room for the weights" in done.stderr
 
@@ -174,6 +163,7 @@ def test_run_says_what_it_cannot_train(calibrated: Path, tmp_path: Path) -> None
     done = slicewise("run", plan, cache=calibrated.parent)
     assert done.returncode == 2
     assert "one output of two or more classes" in done.stderr
+    assert "starting" not in done.stderr
 
 
 def test_ending_the_launcher_ends_its_ranks(calibrated: Path, tmp_path: Path) -> None:

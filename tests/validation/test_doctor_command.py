@@ -9,14 +9,14 @@ from slicewise.cli.main import main
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.writing import to_toml
 from tests.machines import CORE, tier
-from tests.validation.commands import slicewise
+from tests.validation.commands import slicewise, typed
 
 
 def test_the_network_is_measured_between_real_ranks_and_compared_with_the_profile(tmp_path: Path) -> None:
     """Two ranks of this host are far quicker than a link of one byte per second."""
     slow = Cluster(name="slow", device=CORE, tiers=(tier("node", bytes_per_s=1.0),))
     (tmp_path / "slow.toml").write_text(to_toml(slow))
-    done = slicewise("doctor", "--network", "--cluster", tmp_path / "slow.toml", "--json", cache=tmp_path)
+    done = typed("doctor", "--network", "--cluster", tmp_path / "slow.toml", "--json", cache=tmp_path)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["network"]["ranks"] == 2

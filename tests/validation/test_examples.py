@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.campaigns import LONG
 from tests.validation.commands import slicewise
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+RUNS = 'in ("data", "pipeline", "layerwise"):'
 
 
 def test_the_two_training_scripts_differ_by_one_line() -> None:
@@ -82,14 +84,19 @@ def test_volumes_are_segmented_by_monai(tmp_path: Path) -> None:
 
 
 def test_the_notebook_prints_what_it_shows() -> None:
+    """Of the plans that it runs, only the first unless the run is a long one."""
     cells = json.loads((EXAMPLES / "planning.ipynb").read_text())["cells"]
     names: dict[str, Any] = {}
     for cell in (cell for cell in cells if cell["cell_type"] == "code"):
-        printed = io.StringIO()
+        source, printed = "".join(cell["source"]), io.StringIO()
+        runs = RUNS in source
+        if runs and not LONG:
+            source = source.replace(RUNS, 'in ("data",):')
         with contextlib.redirect_stdout(printed):
-            exec("".join(cell["source"]), names)
+            exec(source, names)
         (shown,) = cell["outputs"]
-        assert printed.getvalue() == "".join(shown["text"])
+        assert printed.getvalue() == "".join(shown["text"][: 1 if runs and not LONG else None])
+    assert runs  # the last of them
 
 
 def _torchrun(folder: Path, *arguments: str) -> str:

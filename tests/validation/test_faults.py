@@ -14,7 +14,7 @@ from benchmarks.throughput.hosts import hosts, why_not
 from slicewise.checkpoints.manifest import checkpoints
 from slicewise.cli.main import main
 from tests.machines import write_cores
-from tests.validation.commands import document, slicewise
+from tests.validation.commands import document, slicewise, typed
 
 HERE = Path(__file__).parent
 MODEL = f"{HERE / 'small_models.py'}:classifier"
@@ -61,7 +61,7 @@ def test_a_stopped_rank_ends_the_run_and_diagnose_names_it(
     _fault(monkeypatch, tmp_path, "stop", rank, 3)
     job = ("run", plan, "--iterations", 5, "--data", DATA, "--json")
     started_s = time.monotonic()
-    done = slicewise(*job, "--stall-timeout", 3, cache=tmp_path)
+    done = typed(*job, "--stall-timeout", 3, cache=tmp_path)
     assert time.monotonic() - started_s < BOUND_S
     assert done.returncode == 3
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("slicewise: ")]
@@ -83,7 +83,7 @@ def test_a_loader_that_blocks_ends_the_run(
     rank: int, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fault(monkeypatch, tmp_path, "block", rank, 1)
-    done = slicewise("run", plan, "--iterations", 5, "--data", DATA, "--stall-timeout", 3, cache=tmp_path)
+    done = typed("run", plan, "--iterations", 5, "--data", DATA, "--stall-timeout", 3, cache=tmp_path)
     assert done.returncode == 3
     assert f"rank {rank} was last seen waiting for its own batch (step 1); rank {1 - rank} was" in done.stderr
     assert _alive(plan) == []
@@ -151,14 +151,14 @@ def test_a_rank_that_is_killed_during_a_save_leaves_the_older_checkpoint(
     folder = tmp_path / "kept"
     job = ("run", plan, "--iterations", 6, "--data", DATA, "--checkpoint", folder, "--checkpoint-every", 2, "--json")
     monkeypatch.setenv("KILL_RANK_IN_SAVE", "1:2")
-    died = slicewise(*job, cache=tmp_path)
+    died = typed(*job, cache=tmp_path)
     assert died.returncode == 3, died.stderr
     assert "rank 1 was ended by signal 9" in died.stderr
     assert [path.name for path in checkpoints(folder)] == ["0001-step-2"]
     monkeypatch.delenv("KILL_RANK_IN_SAVE")
-    ran = document(slicewise(*job, "--resume", cache=tmp_path))
+    ran = document(typed(*job, "--resume", cache=tmp_path))
     assert ran["first_step"] == 2
-    straight = document(slicewise("run", plan, "--iterations", 6, "--data", DATA, "--json", cache=tmp_path))
+    straight = document(typed("run", plan, "--iterations", 6, "--data", DATA, "--json", cache=tmp_path))
     assert ran["losses"] == straight["losses"][2:]
     assert set(ran["layers_s"]) >= {"0", "5"}
     assert all(len(row) == 2 for row in ran["layers_s"].values())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.validation.commands import assert_refused, document, slicewise
+from tests.validation.commands import assert_refused, document, slicewise, typed
 
 MODELS = Path(__file__).parent / "small_models.py"
 MODEL = f"{MODELS}:classifier"
@@ -23,7 +23,7 @@ def test_a_pipeline_is_planned_edited_and_run_as_predicted(tmp_path: Path) -> No
     first = planned["pipeline"]["stages"][0]
     first["last"] = "3" if first["last"] != "3" else "4"
     path.write_text(json.dumps(planned))
-    ran = document(slicewise("run", path, "--check", "--iterations", 2, "--json", cache=tmp_path))
+    ran = document(typed("run", path, "--check", "--iterations", 2, "--json", cache=tmp_path))
     assert ran["check"]["passed"]
     assert ran["check"]["gradients"] == 8
     assert ran["bytes_moved"] == ran["predicted"]["bytes_moved"]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.campaigns import sample
 from tests.machines import write_cores
-from tests.validation.commands import assert_refused, document, slicewise
+from tests.validation.commands import assert_refused, document, slicewise, typed
 
 HERE = Path(__file__).parent
 MODEL = f"{HERE / 'small_models.py'}:classifier"
@@ -52,7 +52,7 @@ def told(stderr: str) -> list[str]:
 def test_a_model_is_planned_by_the_launcher_and_run(cluster: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     arguments = ("--strategy", "filter", "--cluster", cluster, "--batch", 8, "--optimizer", "adam", "--iterations", 2)
-    ran = document(slicewise("run", MODEL, *arguments, "--check", "--trace", trace, "--json", cache=cluster.parent))
+    ran = document(typed("run", MODEL, *arguments, "--check", "--trace", trace, "--json", cache=cluster.parent))
     _assert_complete(ran)
     assert ran["optimizer"] == "adam"
     assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "X"}
@@ -71,7 +71,7 @@ def test_ranks_of_one_host_listen_on_loopback_only(
 ) -> None:
     monkeypatch.setenv("LISTENING_FOLDER", str(tmp_path))
     data = f"{HERE / 'listening.py'}:batches"
-    done = slicewise("run", plan, "--iterations", 1, "--data", data, cache=cluster.parent)
+    done = typed("run", plan, "--iterations", 1, "--data", data, cache=cluster.parent)
     assert done.returncode == 0, done.stderr
     for rank in range(2):
         addresses = json.loads((tmp_path / f"{rank}.json").read_text())
@@ -103,7 +103,7 @@ def test_an_interface_that_is_not_there_is_told_in_one_line(
     plan: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere0")
-    done = slicewise("run", plan, cache=cluster.parent)
+    done = typed("run", plan, cache=cluster.parent)
     assert_refused(done, "slicewise: the ranks cannot meet on this host: ")
     assert "nowhere0" in told(done.stderr)[0]
     assert told(done.stderr)[0].endswith("; check GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")
@@ -122,7 +122,7 @@ def _assert_complete(ran: dict[str, Any]) -> None:
 
 @pytest.mark.long
 def test_a_plan_runs_with_another_batch_and_is_predicted_for_it(plan: Path, cluster: Path) -> None:
-    ran = document(slicewise("run", plan, "--batch", 4, "--iterations", 1, "--json", cache=cluster.parent))
+    ran = document(typed("run", plan, "--batch", 4, "--iterations", 1, "--json", cache=cluster.parent))
     assert ran["batch"] == 4
     assert ran["bytes_moved"] == ran["predicted"]["bytes_moved"]
     assert ran["predicted"]["compute_s"] < json.loads(plan.read_text())["predicted"]["compute_s"]
@@ -130,7 +130,7 @@ def test_a_plan_runs_with_another_batch_and_is_predicted_for_it(plan: Path, clus
 
 def test_a_loss_that_is_not_finite_is_said_and_is_a_no(cluster: Path) -> None:
     arguments = ("--strategy", "data", "--cluster", cluster, "--batch", 4, "--iterations", 2)
-    told = slicewise("run", f"{FAILING}:overflows", *arguments, "--check", cache=cluster.parent)
+    told = typed("run", f"{FAILING}:overflows", *arguments, "--check", cache=cluster.parent)
     assert told.returncode == 1, told.stderr
     assert "NOT FINITE: the loss is NaN or infinite from step 0 on (of steps 0 to 1)" in told.stdout
     assert "NOT EQUAL to one device; loss is NaN, infinite or missing" in told.stdout
@@ -150,7 +150,7 @@ def test_a_reader_that_leaves_ends_no_rank(plan: Path) -> None:
 @pytest.mark.parametrize("direction", sample(["forward", "backward"], quick=["backward"]))
 def test_one_rank_fails_and_one_line_says_which_where_and_why(cluster: Path, direction: str) -> None:
     model = f"{FAILING}:fails_{direction}"
-    done = slicewise("run", model, "--strategy", "data", "--cluster", cluster, "--batch", 4, cache=cluster.parent)
+    done = typed("run", model, "--strategy", "data", "--cluster", cluster, "--batch", 4, cache=cluster.parent)
     assert done.returncode == 3
     _assert_told_once(done.stderr, direction)
 
@@ -219,7 +219,7 @@ def test_a_models_file_is_found_beside_the_plan_too(cluster: Path, tmp_path: Pat
     assert slicewise(*asked, cache=cluster.parent, cwd=tmp_path).returncode == 0
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    done = slicewise("run", tmp_path / "plan.json", "--iterations", 1, cache=cluster.parent, cwd=elsewhere)
+    done = typed("run", tmp_path / "plan.json", "--iterations", 1, cache=cluster.parent, cwd=elsewhere)
     assert done.returncode == 0, done.stderr
 
 
@@ -233,11 +233,11 @@ def test_reading_a_plan_runs_no_code(cluster: Path, tmp_path: Path) -> None:
     trace.write_text("step,iteration_s\n" + "".join(f"{step},0.01\n" for step in range(20)))
     evil.write_text(f"open({str(tmp_path / 'was_here')!r}, 'w')")
     for question in (("explain", path), ("explain", path, path), ("diagnose", path, "--measured", trace)):
-        done = slicewise(*question, cache=cluster.parent)
+        done = typed(*question, cache=cluster.parent)
         assert done.returncode in (0, 1), done.stderr
     first = json.loads(path.read_text())
     for later in ("graph", "machine", "request", "references", "software"):
         first.pop(later, None)
     path.write_text(json.dumps({**first, "schema_version": 1}))
-    assert_refused(slicewise("explain", path, cache=cluster.parent), "reading a plan runs no code")
+    assert_refused(typed("explain", path, cache=cluster.parent), "reading a plan runs no code")
     assert not (tmp_path / "was_here").exists()

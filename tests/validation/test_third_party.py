@@ -19,7 +19,7 @@ EVERY = NETWORKS | ATTENTION
 
 
 # few of each family; the others wait for the long run
-QUICK = ("ResNet", "ConvNeXt V2", "MobileNet V2", "UNet", "SegResNet", "ViT", "Swin", "DETR")
+QUICK = ("ResNet", "ConvNeXt V2", "UNet", "ViT", "Swin", "DETR")
 
 
 @cache

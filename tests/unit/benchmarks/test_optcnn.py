@@ -23,6 +23,7 @@ from slicewise.search.elimination import eliminate
 from slicewise.search.optimum import best_slicings
 from slicewise.search.problem import Problem
 from slicewise.simulate.predicting import predicted_step
+from tests.campaigns import sample
 from tests.pricing import cost_of
 
 README = Path(__file__).parents[3] / "benchmarks" / "optcnn" / "README.md"
@@ -33,7 +34,7 @@ def rows(gpus: int) -> tuple[Row, ...]:
     return tuple(compare(PAPERS, [gpus]))
 
 
-@pytest.mark.parametrize("gpus", [2, 4, 8, 16])
+@pytest.mark.parametrize("gpus", sample([2, 4, 8, 16], quick=[4, 16]))
 def test_bytes_of_data_parallelism_and_of_vgg16s_owt_are_the_papers(gpus: int) -> None:
     data = [abs(row.bytes_error) for row in rows(gpus) if row.strategy == "data"]
     assert len(data) == len(NETWORKS)

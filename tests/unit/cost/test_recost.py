@@ -20,6 +20,7 @@ from slicewise.partition.legal import Space
 from slicewise.search.baselines import baseline_slicings
 from slicewise.search.optimum import best_slicings
 from tests.builders import machine, residual_net
+from tests.campaigns import sample
 from tests.pricing import cost_of
 
 QUICK = ("lenet5", "alexnet", "textcnn", "cosmoflow")
@@ -61,7 +62,12 @@ def test_both_agree_on_the_plans_of_every_network(network: str, devices: int) ->
     check_all_plans(model_of(network, devices))
 
 
-@pytest.mark.parametrize("network", ["resnet50", "inception_v3", "densenet121", "unet3d", "vit_b_16"])
+@pytest.mark.parametrize(
+    "network",
+    sample(
+        ["resnet50", "inception_v3", "densenet121", "unet3d", "vit_b_16"], quick=["inception_v3", "unet3d", "vit_b_16"]
+    ),
+)
 def test_both_agree_on_the_baselines_of_larger_networks(network: str) -> None:
     model = model_of(network, 8)
     for slicings in baseline_slicings(model)[0].values():

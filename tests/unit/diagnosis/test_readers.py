@@ -256,7 +256,7 @@ def test_a_compressed_trace_of_one_rank_counts_waiting_as_moving(tmp_path: Path)
         (gzip.compress(b"iteration_s\n0.1\n", mtime=0)[:-9], "compressed, and damaged"),
         (gzip.compress(b"iteration_s\n0.1\n", mtime=0)[:12] + b"xxxx", "compressed, and damaged"),
         (b"\x1f\x8bnot gzip at all", "compressed, and damaged"),
-        (gzip.compress(bytes(300 * 2**20), 1, mtime=0), "larger than 256 MiB"),
+        (300 * gzip.compress(bytes(2**20), mtime=0), "larger than 256 MiB"),
     ],
     ids=["cut short", "broken inside", "broken from the start", "a bomb"],
 )

@@ -71,5 +71,5 @@ def test_alexnet_is_told_in_sentences() -> None:
     assert "classifier.1 is sliced by input channel and filter (C2@inter F2@inter C4@intra)" in told
     assert f"{2 * 15 * 4 * (9216 * 4096 + 4096) / 1e9:.2f} GB of gradient all-reduce" in told
     assert "would take" in told
-    html = explain(made)._repr_html_()
-    assert html.count("<li>") == len(explain(made).decisions)
+    whole = explain(made)
+    assert whole._repr_html_().count("<li>") == len(whole.decisions)

@@ -13,6 +13,7 @@ from slicewise.partition.spelling import spelled
 from slicewise.planning import baseline_plan, model_of, pipeline_plan, predicted_of
 from slicewise.plans.plan import Plan
 from tests.builders import Net, machine, small_cnn
+from tests.campaigns import sample
 
 CLUSTER = machine(2)
 Edit = Callable[[dict[str, Any]], object]
@@ -110,7 +111,9 @@ def test_a_network_with_a_skip_over_everything_cannot_be_cut() -> None:
         pipeline_plan(net.graph, CLUSTER, batch=4)
 
 
-@pytest.mark.parametrize("model", ["alexnet", "vgg16", "resnet50", "densenet121", "inception_v3"])
+@pytest.mark.parametrize(
+    "model", sample(["alexnet", "vgg16", "resnet50", "densenet121", "inception_v3"], quick=["alexnet", "resnet50"])
+)
 def test_the_zoos_chains_of_blocks_make_pipelines(model: str) -> None:
     cluster = load_cluster("p100-4x4").with_devices(4)
     graph = load_graph(model)
