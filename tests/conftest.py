@@ -39,7 +39,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: workers that take file by file then end together. Files of the browser share a studio."""
+    """The longest files first: workers that take file by file then end together. The browser's share one studio."""
     order = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
     for item in items:
