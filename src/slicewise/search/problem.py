@@ -73,30 +73,37 @@ def edge_tables(
     """Every pair of choices along every edge.
 
     Equal edges are priced once, for all choices that any of the equal layers still has, and each takes its own rows.
+    So are edges between layers that differ in what they compute alone, where these have the same choices left.
     """
     graph = model.graph
     alike = model.alike
     union, rows = _unions(alike, choices)
     own = [np.array_equal(index, np.arange(len(union[key]))) for index, key in zip(rows, alike, strict=True)]
-    known: dict[tuple[int, int, int], Floats] = {}
-    cut: dict[tuple[int, int, int, bytes, bytes], Floats] = {}
+    named = {key: _name(taken) for key, taken in union.items()}
+    known: dict[object, Floats] = {}
+    cut: dict[object, Floats] = {}
     matrices: dict[tuple[int, int], Floats] = {}
     for producer, consumer, slot in graph.edges:
-        key = (alike[producer], alike[consumer], slot)
+        ends = alike[producer], alike[consumer]
+        key = (model.edge_likeness(graph.layers[consumer], slot), *(named[end] for end in ends))
         if key not in known:
             check(deadline_s)
-            known[key] = model.edge_seconds(
-                graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
-            )
+            known[key] = model.edge_seconds(graph.layers[consumer], slot, *(union[end] for end in ends))
         matrix = known[key]
         if not (own[producer] and own[consumer]):
-            part = (*key, rows[producer].tobytes(), rows[consumer].tobytes())
+            part = (id(matrix), rows[producer].tobytes(), rows[consumer].tobytes())
             if part not in cut:
                 cut[part] = matrix[np.ix_(rows[producer], rows[consumer])]
             matrix = cut[part]
         pair = (producer, consumer)
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return matrices
+
+
+def _name(choices: Choices) -> tuple[int, bytes]:
+    """Equal where choices are the same rows of one list."""
+    whole, kept = choices.among or (choices, np.empty(0, dtype=np.int64))
+    return id(whole), kept.tobytes()
 
 
 def tie_tables(model: CostModel, choices: Sequence[Choices], never_s: float) -> dict[tuple[int, int], Floats]:
