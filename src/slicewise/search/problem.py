@@ -29,6 +29,10 @@ class Problem:
         vectors = tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True))
         return Problem(vectors=vectors, matrices=_Cut.of(self.matrices, kept, self.sizes))
 
+    def name(self, pair: tuple[int, int]) -> object:
+        """Equal for tables that are one; no table is cut for it."""
+        return self.matrices.name(pair) if isinstance(self.matrices, _Cut) else id(self.matrices[pair])
+
     @property
     def sizes(self) -> list[int]:
         return [len(vector) for vector in self.vectors]
@@ -41,7 +45,7 @@ class _Cut(Mapping[tuple[int, int], Floats]):
         self._whole, self._kept, self._sizes = whole, kept, sizes
         self._names = [keep.tobytes() for keep in kept]
         self._made: dict[tuple[int, int], Floats] = {}
-        self._known: dict[tuple[int, bytes, bytes], Floats] = {}
+        self._known: dict[object, Floats] = {}
 
     @classmethod
     def of(cls, tables: Mapping[tuple[int, int], Floats], kept: Sequence[Ints], sizes: Sequence[int]) -> "_Cut":
@@ -49,10 +53,12 @@ class _Cut(Mapping[tuple[int, int], Floats]):
             return cls(tables, kept, sizes)
         return cls(tables._whole, [mine[rows] for mine, rows in zip(tables._kept, kept, strict=True)], tables._sizes)
 
+    def name(self, pair: tuple[int, int]) -> object:
+        return id(self._whole[pair]), self._names[pair[0]], self._names[pair[1]]
+
     def __getitem__(self, pair: tuple[int, int]) -> Floats:
         if pair not in self._made:
-            (i, j), matrix = pair, self._whole[pair]
-            key = (id(matrix), self._names[i], self._names[j])
+            (i, j), matrix, key = pair, self._whole[pair], self.name(pair)
             if key not in self._known:
                 one, other = self._kept[i], self._kept[j]
                 full = (len(one), len(other)) == (self._sizes[i], self._sizes[j])
