@@ -16,7 +16,7 @@ from tests.builders import machine, small_cnn
 ITEM_BYTES = 4
 
 
-@pytest.mark.parametrize("most", [1 << 10, 1], ids=["room for all", "room for none"])
+@pytest.mark.parametrize("most", [1 << 10, 40, 1], ids=["room for all", "room for some", "room for none"])
 def test_whatever_was_asked_before_a_change_takes_what_it_takes_alone(most: int) -> None:
     model = AnalyticModel(small_cnn(batch=8), machine(2, 2, 2))
     graph, mesh, network = model.graph, model.cluster.mesh, model.network

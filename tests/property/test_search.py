@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.search import elimination
+from slicewise.search import elimination, solver
 from slicewise.search.elimination import eliminate, irreducible_nodes, order, planned
 from slicewise.search.exhaustive import enumerate_all
 from slicewise.search.problem import Problem
@@ -40,6 +40,18 @@ def test_working_in_blocks_changes_nothing(problem: Problem, items: int) -> None
     with patch.object(elimination, "_BLOCK_ITEMS", items):
         in_blocks = eliminate(problem)
     assert in_blocks == eliminate(problem)
+
+
+@examples(100)
+@given(any_problem(), st.integers(1, 2), st.sampled_from([0.0, 1.0]))
+def test_passes_then_elimination_find_what_elimination_alone_finds(
+    problem: Problem, promising: int, nearly_all: float
+) -> None:
+    with patch.multiple(solver, _PROMISING=promising, _NEARLY_ALL=nearly_all, _ENTRIES_PER_NODE=0.0):
+        found = solver.solve_tables(problem, [[0] * len(problem.sizes)])
+    assert found.cost == pytest.approx(eliminate(problem).cost, rel=1e-9, abs=1e-9)
+    assert found.cost == pytest.approx(problem.cost(found.choice), rel=1e-9, abs=1e-9)
+    assert found.lower == pytest.approx(found.cost, rel=1e-9, abs=1e-9)
 
 
 def looked_at(problem: Problem) -> int:

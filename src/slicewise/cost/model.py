@@ -103,6 +103,11 @@ class CostModel(ABC):
     def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """[before, after] -> the layout change on one edge: values forward, gradients backward."""
 
+    def edge_likeness(self, consumer: Layer, slot: int) -> object:
+        """Equal for edges that cost the same between the same choices."""
+        index = self.graph.index
+        return self.alike[index[consumer.inputs[slot]]], self.alike[index[consumer.name]], slot
+
     @abstractmethod
     def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """The diagonal of `edge_seconds`: row by row the same edge between two choices."""

@@ -17,6 +17,7 @@ from slicewise.cost.moves import Moves
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.cost.volume import halo_items, move_items, passed_items, statistics_items, sync_items
 from slicewise.graph.dims import Dim
+from slicewise.graph.kind import Kind
 from slicewise.graph.layer import KEYS, Layer
 from slicewise.partition.choices import DIMS, Choices, Floats, Layouts, group_sizes, input_port, output_port
 from slicewise.partition.layout import Slicing, layouts
@@ -58,8 +59,14 @@ class OwnModel(CostModel):
         given, wanted = output_port(producer, before), input_port(consumer, slot, after)
         seconds = self._moves.seconds(producer.shape, given.value, wanted.value)
         if self.returns_gradient(consumer, slot):
-            seconds = seconds + self._moves.seconds(producer.shape, wanted.gradient, given.gradient).T
+            seconds += self._moves.seconds(producer.shape, wanted.gradient, given.gradient).T
         return seconds
+
+    def edge_likeness(self, consumer: Layer, slot: int) -> object:
+        """What layers compute has no part in it, only how the tensor between them lies."""
+        producer = self.graph[consumer.inputs[slot]]
+        given, wanted = (producer.shape, producer.dims, producer.kind is Kind.FORK), consumer.input_dims[slot]
+        return given, wanted, self.returns_gradient(consumer, slot)
 
     def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """Most pairs are at rest: only the others are priced."""

@@ -89,7 +89,8 @@ class Choices:
 
     def axes_of(self, dims: Iterable[Dim]) -> Ints:
         """Per row, the axes that slice any of `dims`, as a mask."""
-        masks: Ints = self._axes_by_label[[_CODES[dim] for dim in dims]].sum(axis=0)
+        codes = [_CODES[dim] for dim in dims]
+        masks: Ints = self._axes_by_label[codes[0]] if len(codes) == 1 else self._axes_by_label[codes].sum(axis=0)
         return masks
 
     def layouts(self, dims: str, *, partial: bool) -> "Layouts":

@@ -64,12 +64,14 @@ def candidates(model: CostModel, space: Space, known: Mapping[str, Mapping[str, 
     for layer, alike in zip(model.graph, model.alike, strict=True):
         planned.setdefault(alike, []).extend(plan[layer.name] for plan in known.values())
     shared: dict[object, Choices] = {}
+    listed: dict[bytes, Choices] = {}  # equal lists are one: what is known of its layouts serves all layers with it
     choices = []
     for layer, alike in zip(model.graph, model.alike, strict=True):
         key = (alike, pins.of(layer))
         if key not in shared:
             legal = legal_choices(layer, model.cluster.mesh, space).including(planned[alike])
-            shared[key] = pins.restrict(layer, legal)
+            restricted = pins.restrict(layer, legal)
+            shared[key] = listed.setdefault(restricted.labels.tobytes(), Choices(restricted.labels, restricted.mesh))
         choices.append(shared[key])
     _tie(model.graph, choices)
     priced: dict[tuple[int, int], LayerSeconds] = {}

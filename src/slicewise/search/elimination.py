@@ -56,32 +56,34 @@ class _Step:
 class Elimination:
     """All steps, and the entries that the distinct ones look at: equal blocks of a network cost as much as one."""
 
+    problem: Problem
     steps: tuple[_Step, ...]
-    tables: Mapping[int, Floats]  # by kind, those of the problem
+    vectors: Mapping[int, Floats]  # by kind, with what is paid beside nodes without a choice
+    pairs: Mapping[int, tuple[int, int]]  # by kind, an edge of the problem that has such a table
     decided: float  # what nodes without a choice cost, and the edges between them
     work: float
 
 
 def eliminate(problem: Problem) -> Solution:
-    return carried_out(planned(problem), problem.sizes)
+    return carried_out(planned(problem))
 
 
 def planned(problem: Problem) -> Elimination:
     """The steps, without looking at any entry. Nodes without a choice have none: others pay for them."""
-    sizes, tables = problem.sizes, dict[int, Floats]()
+    sizes = problem.sizes
     numbers: dict[object, int] = {}
 
-    def numbered(key: object, costs: Floats | None = None) -> int:
-        number = numbers.setdefault(key, len(numbers))
-        if costs is not None:
-            tables[number] = costs
-        return number
+    def numbered(key: object) -> int:
+        return numbers.setdefault(key, len(numbers))
 
     vectors, decided = _decided(problem)
-    touching = [[_Table((node,), numbered(vector.tobytes(), vector))] for node, vector in enumerate(vectors)]
-    for pair, matrix in problem.matrices.items():
+    kinds = [numbered(vector.tobytes()) for vector in vectors]
+    touching = [[_Table((node,), kind)] for node, kind in enumerate(kinds)]
+    pairs: dict[int, tuple[int, int]] = {}
+    for pair in problem.matrices:
         if sizes[pair[0]] > 1 < sizes[pair[1]]:
-            table = _Table(pair, numbered(id(matrix), matrix))
+            table = _Table(pair, numbered(problem.name(pair)))
+            pairs[table.kind] = pair
             for node in pair:
                 touching[node].append(table)
     steps: list[_Step] = []
@@ -99,25 +101,27 @@ def planned(problem: Problem) -> Elimination:
         rest = _Table(neighbours, kind)
         for other in neighbours:
             touching[other] = [table for table in touching[other] if node not in table.nodes] + [rest]
-    return Elimination(tuple(steps), tables, decided, sum(work.values()))
+    by_kind = dict(zip(kinds, vectors, strict=True))
+    return Elimination(problem, tuple(steps), by_kind, pairs, decided, sum(work.values()))
 
 
 def _decided(problem: Problem) -> tuple[list[Floats], float]:
     """Every node's vector with what it pays beside nodes without a choice, and what those pay by themselves."""
     vectors, sizes = list(problem.vectors), problem.sizes
     decided = sum(float(vector[0]) for vector in vectors if len(vector) == 1)
-    for (i, j), matrix in problem.matrices.items():
+    for i, j in problem.matrices:
         if sizes[i] == 1 == sizes[j]:
-            decided += float(matrix[0, 0])
+            decided += float(problem.matrices[i, j][0, 0])
         elif sizes[i] == 1:
-            vectors[j] = vectors[j] + matrix[0]
+            vectors[j] = vectors[j] + problem.matrices[i, j][0]
         elif sizes[j] == 1:
-            vectors[i] = vectors[i] + matrix[:, 0]
+            vectors[i] = vectors[i] + problem.matrices[i, j][:, 0]
     return vectors, decided
 
 
-def carried_out(plan: Elimination, sizes: Sequence[int], deadline_s: float = float("inf")) -> Solution:
-    costs = dict(plan.tables)
+def carried_out(plan: Elimination, deadline_s: float = float("inf")) -> Solution:
+    problem, sizes = plan.problem, plan.problem.sizes
+    costs = {**plan.vectors, **{kind: problem.matrices[pair] for kind, pair in plan.pairs.items()}}
     constant = plan.decided
     for step in plan.steps:
         if step.kind not in costs:

@@ -10,6 +10,8 @@ from slicewise.units import amount
 
 def check_fits(pool: Candidates, limit_bytes: float) -> None:
     """Refuse a limit that no plan fits."""
+    if limit_bytes == float("inf"):
+        return
     _, needs = smallest_peak(pool)
     if needs > limit_bytes:
         raise MemoryLimitError(

@@ -83,6 +83,8 @@ def fastest(
     pool: Candidates, limit_bytes: float, plans: Sequence[Sequence[int]], settings: Settings, effort: Effort
 ) -> Solution:
     """The fastest plan whose peak fits."""
+    if limit_bytes == float("inf"):
+        return solve(pool.model, pool.choices, pool.vectors, plans, settings, effort)
     check_fits(pool, limit_bytes)
     kept = affordable(pool, limit_bytes)
     places = [np.searchsorted(keep, rows) for keep, rows in zip(kept, zip(*plans, strict=True), strict=False)]

@@ -29,6 +29,10 @@ class Problem:
         vectors = tuple(vector[keep] for vector, keep in zip(self.vectors, kept, strict=True))
         return Problem(vectors=vectors, matrices=_Cut.of(self.matrices, kept, self.sizes))
 
+    def name(self, pair: tuple[int, int]) -> object:
+        """Equal for tables that are one; no table is cut for it."""
+        return self.matrices.name(pair) if isinstance(self.matrices, _Cut) else id(self.matrices[pair])
+
     @property
     def sizes(self) -> list[int]:
         return [len(vector) for vector in self.vectors]
@@ -41,7 +45,7 @@ class _Cut(Mapping[tuple[int, int], Floats]):
         self._whole, self._kept, self._sizes = whole, kept, sizes
         self._names = [keep.tobytes() for keep in kept]
         self._made: dict[tuple[int, int], Floats] = {}
-        self._known: dict[tuple[int, bytes, bytes], Floats] = {}
+        self._known: dict[object, Floats] = {}
 
     @classmethod
     def of(cls, tables: Mapping[tuple[int, int], Floats], kept: Sequence[Ints], sizes: Sequence[int]) -> "_Cut":
@@ -49,10 +53,12 @@ class _Cut(Mapping[tuple[int, int], Floats]):
             return cls(tables, kept, sizes)
         return cls(tables._whole, [mine[rows] for mine, rows in zip(tables._kept, kept, strict=True)], tables._sizes)
 
+    def name(self, pair: tuple[int, int]) -> object:
+        return id(self._whole[pair]), self._names[pair[0]], self._names[pair[1]]
+
     def __getitem__(self, pair: tuple[int, int]) -> Floats:
         if pair not in self._made:
-            (i, j), matrix = pair, self._whole[pair]
-            key = (id(matrix), self._names[i], self._names[j])
+            (i, j), matrix, key = pair, self._whole[pair], self.name(pair)
             if key not in self._known:
                 one, other = self._kept[i], self._kept[j]
                 full = (len(one), len(other)) == (self._sizes[i], self._sizes[j])
@@ -73,30 +79,37 @@ def edge_tables(
     """Every pair of choices along every edge.
 
     Equal edges are priced once, for all choices that any of the equal layers still has, and each takes its own rows.
+    So are edges between layers that differ in what they compute alone, where these have the same choices left.
     """
     graph = model.graph
     alike = model.alike
     union, rows = _unions(alike, choices)
     own = [np.array_equal(index, np.arange(len(union[key]))) for index, key in zip(rows, alike, strict=True)]
-    known: dict[tuple[int, int, int], Floats] = {}
-    cut: dict[tuple[int, int, int, bytes, bytes], Floats] = {}
+    named = {key: _name(taken) for key, taken in union.items()}
+    known: dict[object, Floats] = {}
+    cut: dict[object, Floats] = {}
     matrices: dict[tuple[int, int], Floats] = {}
     for producer, consumer, slot in graph.edges:
-        key = (alike[producer], alike[consumer], slot)
+        ends = alike[producer], alike[consumer]
+        key = (model.edge_likeness(graph.layers[consumer], slot), *(named[end] for end in ends))
         if key not in known:
             check(deadline_s)
-            known[key] = model.edge_seconds(
-                graph.layers[consumer], slot, union[alike[producer]], union[alike[consumer]]
-            )
+            known[key] = model.edge_seconds(graph.layers[consumer], slot, *(union[end] for end in ends))
         matrix = known[key]
         if not (own[producer] and own[consumer]):
-            part = (*key, rows[producer].tobytes(), rows[consumer].tobytes())
+            part = (id(matrix), rows[producer].tobytes(), rows[consumer].tobytes())
             if part not in cut:
                 cut[part] = matrix[np.ix_(rows[producer], rows[consumer])]
             matrix = cut[part]
         pair = (producer, consumer)
         matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
     return matrices
+
+
+def _name(choices: Choices) -> tuple[int, bytes]:
+    """Equal where choices are the same rows of one list."""
+    whole, kept = choices.among or (choices, np.empty(0, dtype=np.int64))
+    return id(whole), kept.tobytes()
 
 
 def tie_tables(model: CostModel, choices: Sequence[Choices], never_s: float) -> dict[tuple[int, int], Floats]:

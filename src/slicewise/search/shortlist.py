@@ -59,13 +59,13 @@ def shortlist(
     most: int | None = None,
     deadline_s: float = float("inf"),
 ) -> Shortlist:
-    """The `plans` are on it. Layers that share a list of choices go on sharing one.
+    """The `plans` are on it. Layers that are alike and share a list of choices go on sharing one.
 
     `bounds`: per layer and choice, what no plan without gradient exchange that uses it goes below.
     """
-    members: dict[int, list[int]] = {}
-    for node, rows in enumerate(pool.choices):
-        members.setdefault(id(rows), []).append(node)
+    members: dict[tuple[int, int], list[int]] = {}
+    for node, (alike, rows) in enumerate(zip(pool.model.alike, pool.choices, strict=True)):
+        members.setdefault((alike, id(rows)), []).append(node)
     most = _most(pool.model) if most is None else most
     sync_s = _amortised(pool) if most else []
     kept: list[Ints] = [np.empty(0, dtype=np.int64)] * len(pool.choices)

@@ -31,6 +31,7 @@ _MERGED_AXES = 3
 _FIRST_LOOK = 64  # slicings per layer to look into at first; half as many more in each round
 _FINE_PASSES = 40
 _ENTRIES_PER_NODE = 1e5  # that elimination looks at while a pass visits a node, however few choices that has
+_NEARLY_ALL = 0.8  # of the choices: to cut tables takes longer than to pass over what could go
 _LIMIT = 3e10
 _PATIENCE_S = 10.0  # with tables of promising slicings, where elimination would take long
 
@@ -139,7 +140,9 @@ def _finish(
             break
         for known, keep, of_kept in zip(effort.bounds, kept, bounds.of_choice, strict=False):
             known[keep] = np.maximum(known[keep], of_kept)
-        left = bounds.within(best.cost)
+        if number == 0:
+            best = _from_promising(bounds, kept, best, deadline)
+        left = _worth_cutting(bounds.problem, bounds.within(best.cost))
         left_of = [rows[more] for rows, more in zip(left_of, left, strict=True)]
         kept = [keep[rows] for keep, rows in zip(kept, left, strict=True)]
         before, now = now, (sum(map(len, left)), best.cost - bounds.lower)
@@ -164,7 +167,7 @@ def _finish(
     elif elimination:
         kept = [keep[held] for keep, held in zip(everything, rows, strict=True)]
         try:
-            found = carried_out(elimination, list(map(len, rows)), deadline)
+            found = carried_out(elimination, deadline)
         except TimeIsUp:
             found = Solution(choice=(), cost=best.cost, lower=bounds.lower, method="branch and bound")
     else:
@@ -173,6 +176,36 @@ def _finish(
         return Solution(choice=best.choice, cost=best.cost, lower=min(found.lower, best.cost), method=found.method)
     choice = tuple(int(keep[a]) for keep, a in zip(kept, found.choice, strict=True))
     return Solution(choice=choice, cost=found.cost, lower=min(found.lower, found.cost), method=found.method)
+
+
+def _from_promising(bounds: Bounds, kept: Sequence[Ints], best: Solution, deadline: float) -> Solution:
+    """The best plan of each node's most promising choices, where that is sooner found than another pass made."""
+    problem = bounds.problem
+    if bounds.lower >= best.cost * (1 - ROUNDING) or sum(problem.sizes) < 2 * _PROMISING * len(problem.sizes):
+        return best
+    rows = [_most_promising(of_choice) for of_choice in bounds.of_choice]
+    elimination = planned(problem.restricted(rows))
+    if elimination.work > _as_long_as_a_pass(problem):
+        return best
+    try:
+        found = carried_out(elimination, deadline)
+    except TimeIsUp:
+        return best
+    if found.cost >= best.cost:
+        return best
+    choice = tuple(int(keep[row[a]]) for keep, row, a in zip(kept, rows, found.choice, strict=True))
+    return replace(best, choice=choice, cost=found.cost)
+
+
+def _worth_cutting(problem: Problem, left: list[Ints]) -> list[Ints]:
+    """What is left, or everything where that is nearly all: equal layers then go on sharing their tables."""
+    nearly_all = sum(map(len, left)) > _NEARLY_ALL * sum(problem.sizes)
+    return [np.arange(size) for size in problem.sizes] if nearly_all else left
+
+
+def _most_promising(bounds: Floats) -> Ints:
+    """The choices with the lowest bounds, in order."""
+    return np.sort(np.argsort(bounds, kind="stable")[:_PROMISING])
 
 
 def _as_long_as_a_pass(problem: Problem) -> float:
@@ -243,7 +276,8 @@ def _refined(
             clock.charge("tables_s")
             state.tighten(max(best.cost, within))
             clock.charge("search_s")
-            best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
+            if state.groups_left():  # what is left is solved as it is otherwise
+                best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
             most += most // 2
     except TimeIsUp:
         clock.charge("search_s")
@@ -309,7 +343,7 @@ def _first_plan(
     deadline_s: float,
 ) -> Solution:
     """The best plan made of each layer's most promising choices."""
-    kept = [np.sort(np.argsort(bound, kind="stable")[:_PROMISING]) for bound in bounds]
+    kept = [_most_promising(bound) for bound in bounds]
     problem = _problem(model, choices, vectors, kept, best.cost, deadline_s)
     clock.charge("tables_s")
     quiet = Settings()

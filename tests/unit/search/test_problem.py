@@ -92,3 +92,24 @@ def test_a_restricted_problem_keeps_what_its_choices_cost() -> None:
     )
     smaller = problem.restricted([np.array([1]), np.array([0, 2])])
     assert smaller.cost([0, 1]) == problem.cost([1, 2]) == 2 + 5 + 5
+
+
+def test_edges_that_count_as_alike_cost_the_same_between_the_same_slicings() -> None:
+    model = AnalyticModel(lookalikes(), machine(2, 2))
+    choices = next(rows for rows in pool_of(model).choices if len(rows) > 1)
+    found: dict[object, np.ndarray] = {}
+    for _, consumer, slot in model.graph.edges:
+        layer = model.graph.layers[consumer]
+        seconds = model.edge_seconds(layer, slot, choices, choices)
+        assert np.array_equal(found.setdefault(model.edge_likeness(layer, slot), seconds), seconds)
+    assert len(found) < len(model.graph.edges)
+
+
+def test_a_table_keeps_its_name_where_equal_nodes_keep_the_same_choices() -> None:
+    matrix = np.arange(9.0).reshape(3, 3)
+    chain = Problem(vectors=(np.zeros(3),) * 4, matrices={(0, 1): matrix, (1, 2): matrix, (2, 3): matrix})
+    few, all_of = np.array([0, 2]), np.arange(3)
+    cut = chain.restricted([few, few, few, all_of])
+    assert cut.name((0, 1)) == cut.name((1, 2)) != cut.name((2, 3))
+    assert cut.matrices[0, 1] is cut.matrices[1, 2]
+    assert cut.matrices[2, 3].tolist() == matrix[few].tolist()
