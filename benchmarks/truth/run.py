@@ -20,6 +20,7 @@ from benchmarks.markdown import show
 from benchmarks.throughput.hosts import why_not
 from benchmarks.truth.places import RANKS, Place, place
 from slicewise.errors import SlicewiseError
+from slicewise.partition.legal import SPACES
 from slicewise.running.scoring import Validation, accuracy
 from slicewise.running.validating import COSTS, INPUT, MODELS, STRATEGIES
 
@@ -98,7 +99,8 @@ def _chosen(found: Place, models: Sequence[str], repeats: int, iterations: int) 
 def _best_by(cost: str, model: str, found: Place) -> sw.Plan:
     """Of the closed forms: the named strategy that they rank first."""
     if cost != FORMS:
-        return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), cost=cost)
+        space = cost if cost in SPACES else "full"
+        return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), cost=cost, space=space)
     rows = sw.oracle(model, found.machine, batch=BATCH, input=INPUT.get(model), devices=[RANKS]).to_dict()["rows"]
     possible = [row for row in rows if row["feasible"] and row["strategy"] in STRATEGIES]
     best = min(possible, key=lambda row: row["iteration_s"])
@@ -144,8 +146,8 @@ def _show_chosen(link: str, rows: Sequence[dict[str, Any]]) -> None:
     means = []
     for cost in (*COSTS, FORMS):
         own_rows = [row for row in rows if row["cost_model"] == cost]
-        off, lost = (fmean(row[name] for row in own_rows) for name in ("accuracy", "regret"))
-        means.append(f"{1 - off:.0%}, {lost:.1%}")
+        off, lost = (fmean(row[name] for row in own_rows) if own_rows else 0.0 for name in ("accuracy", "regret"))
+        means.append(f"{1 - off:.0%}, {lost:.1%}" if own_rows else "")
     show(f"{link}: the plan that each finds best", head, [*lines, ("mean", *means)])
 
 
