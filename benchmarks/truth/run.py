@@ -56,9 +56,9 @@ def main() -> None:
                 runner=found.run,
                 progress=_tell,
             )
+            _show_bars(link, validation)
+            _show_accuracy(link, validation)
             rows = list(_chosen(found, options.models.split(","), options.repeats, options.iterations))
-        _show_bars(link, validation)
-        _show_accuracy(link, validation)
         _show_chosen(link, rows)
         kept[link] = {"validation": validation.to_dict(), "chosen": rows}
     if options.output:
@@ -83,7 +83,7 @@ def _chosen(found: Place, models: Sequence[str], repeats: int, iterations: int) 
             for cost, plan in plans.items():
                 _tell(f"running {model}, the plan of {cost}")
                 taken[cost].append(found.run(plan, iterations)["iteration_s"]["median"])
-        fastest_s = min(map(median, taken.values()))
+        fastest_s = min(map(median, taken.values()), default=0.0)
         for cost, plan in plans.items():
             measured_s, predicted_s = median(taken[cost]), plan.predicted.iteration_s
             yield {

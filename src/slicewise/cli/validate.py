@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_sample,
         metavar="MODEL=SHAPE",
-        help="shape of a network's samples, where that is not its own (default: cosmoflow=4x64x64x64)",
+        help="shape of a network's samples, where that is not its own (default: cosmoflow=4x152x152x152)",
     )
     parser.add_argument("--iterations", type=positive, default=5, help="measured steps of each run (default: 5)")
     parser.add_argument("--repeats", type=positive, default=3, help="runs of each plan, in turn (default: 3)")
@@ -82,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _sample(text: str) -> tuple[str, tuple[int, ...]]:
-    """`cosmoflow=4x64x64x64`."""
+    """`cosmoflow=4x152x152x152`."""
     model, equals, sizes = text.rpartition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"must look like resnet50=3x128x128 (got {text!r})")

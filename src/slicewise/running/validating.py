@@ -38,7 +38,7 @@ MODELS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
 STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
 COSTS = ("analytic", "calibrated", "measured", "optcnn")
 PER_DEVICE = 4  # samples: CPUs are slow
-INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 64, 64, 64)}  # its own volumes take minutes and 16 GB a rank
+INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 152, 152, 152)}  # its own volumes take 16 GB a rank
 Ran = Mapping[str, Any]  # what `run --json` says
 Runner = Callable[[Plan, int], Ran]
 

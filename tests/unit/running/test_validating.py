@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from slicewise.errors import RequestError, SlicewiseError, UnknownName
+from slicewise.graph.sources import load_graph
 from slicewise.plans.plan import Plan
 from slicewise.report.reporting import report
 from slicewise.report.validation import show_validation
 from slicewise.running.near_optimal import near_optimal
-from slicewise.running.validating import listed, validate
+from slicewise.running.validating import INPUT, listed, validate
 from tests.builders import machine
 
 
@@ -106,6 +107,11 @@ def test_near_optimal_begins_with_the_best() -> None:
     near = near_optimal(best, 5)
     assert near[0].slicings == best.slicings
     assert Counter(tuple(each.slicings.values()) for each in near).most_common(1)[0][1] == 1
+
+
+def test_samples_that_are_not_a_networks_own_are_samples_that_it_takes() -> None:
+    for name, shape in INPUT.items():
+        assert load_graph(name, shape).layers[0].shape[1:] == shape
 
 
 def test_lists_take_spaces_and_commas() -> None:
