@@ -18,8 +18,9 @@ WAIT_MS = 120_000  # a busy machine is slow, not wrong
 expect.set_options(timeout=WAIT_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Ends with this folder's tests: its event loop would be in the way of others."""
     if CHROMIUM is None:
         pytest.skip("no browser: Chromium is not installed (`apt-get install chromium`)")
     with sync_playwright() as driver:
@@ -28,7 +29,7 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a studio at a free port."""
     cache = tmp_path_factory.mktemp("cache")
