@@ -18,7 +18,7 @@ PLACE = "local.toml in SLICEWISE_CACHE, else in XDG_CACHE_HOME/slicewise, else i
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="some ten seconds instead of about a minute")
+    parser.add_argument("--quick", action="store_true", help="half a minute instead of some minutes")
     parser.add_argument("--nproc-per-node", type=positive, metavar="K", default=2, help="ranks to measure (default: 2)")
     parser.add_argument(
         "-o",

@@ -223,7 +223,7 @@ def _points(probe: Probe, rounds: Sequence[_Passes]) -> Iterator[Point]:
     if probe.splits:
         # rarely, noise makes the rest nothing: a gradient costs a tenth of both at the least
         seconds |= {"backward_weight": factor_s, "backward_input": max(backward_s - factor_s, backward_s / 10)}
-    if probe.splits and probe.inputs[0][1] <= _COLOURS:
+    if probe.weights and probe.splits and probe.inputs[0][1] <= _COLOURS:
         del seconds["backward_input"]  # no network wants the gradient of its samples
     items = float(sum(map(prod, probe.inputs)) + rounds[0].output)
     held = float(sum(map(prod, probe.weights)))
