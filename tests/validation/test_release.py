@@ -9,6 +9,7 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def test_classifiers_name_only_what_is_tested() -> None:
     assert versions == {"3.11"}
     assert PROJECT["requires-python"] == ">=3.11"
     assert "PYTHON ?= python3.11" in (ROOT / "Makefile").read_text()
+
+
+def test_every_package_and_tool_that_is_asked_for_has_its_tested_version() -> None:
+    """An open range lets a linter that came out overnight fail what passed."""
+    asked = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
+    names = {re.split(r"[<>=\[]", text)[0].lower().replace("_", "-") for text in asked} - {"slicewise"}
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert names <= {name.lower().replace("_", "-") for name in pinned}
 
 
 def test_the_migration_page_makes_a_plan_of_version_1_one_of_version_2(

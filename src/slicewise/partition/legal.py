@@ -129,7 +129,7 @@ def contract(layer: Layer, mesh: Mesh) -> Slicing | None:
     return (None,) * len(mesh.axes) if layer.kind is Kind.INPUT else None
 
 
-def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:  # noqa: B008 (frozen)
+def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Slicing]:
     """Every legal slicing of `layer` in `space`; never empty, because slicing nothing is always legal."""
     choices = legal_choices(layer, mesh, space)
     return [choices[row] for row in range(len(choices))]
@@ -138,7 +138,7 @@ def legal_slicings(layer: Layer, mesh: Mesh, space: Space = Space()) -> list[Sli
 def legal_choices(
     layer: Layer,
     mesh: Mesh,
-    space: Space = Space(),  # noqa: B008 (frozen)
+    space: Space = Space(),
     among: frozenset[Dim] = DIMS,
 ) -> Choices:
     """The same as an array; only those that slice nothing but `among`."""
