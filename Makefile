@@ -43,7 +43,7 @@ lint: $(READY)
 # What measures time has the machine to itself. A file's tests stay together: they share processes, plans and captures.
 # Hundreds of processes start: bytecode is kept whatever the environment says.
 TIMED := tests/distributed/test_diagnose.py
-BY_FILE := -n 2 --dist loadgroup --no-loadscope-reorder
+BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Axis, Mesh
 from slicewise.errors import SlicingError
@@ -152,10 +153,9 @@ def legal_choices(
         for letter, extent in zip(layer.dims, layer.shape, strict=True):
             legal &= extent % candidates.degrees(Dim(letter)) == 0 if letter in DIMS else True
     for dim in dims:
-        masks, index = np.unique(candidates.axes_of([dim]), return_inverse=True)
-        sizes = [tuple(mesh.sizes[axis] for axis in axes_in(int(mask))) for mask in masks]
-        allowed = {key: not key or _refusal_of_dim(layer, dim, key) is None for key in set(sizes)}
-        legal &= np.array([allowed[key] for key in sizes])[index]
+        sizes, index = _ways(candidates, dim)
+        allowed = [not given or _refusal_of_dim(layer, dim, given) is None for given in sizes]
+        legal &= np.array(allowed)[index]
     return candidates.rows(np.flatnonzero(legal))
 
 
@@ -163,6 +163,15 @@ def legal_choices(
 def candidate_choices(dims: frozenset[Dim], mesh: Mesh, space: Space, either_order: bool = False) -> Choices:
     """Canonical slicings over `dims`, whatever the extents; with F and C within a tier in `either_order`."""
     return Choices.of(_candidates(dims, mesh, space, either_order), mesh)
+
+
+@lru_cache(maxsize=256)
+def _ways(candidates: Choices, dim: Dim) -> tuple[list[tuple[int, ...]], NDArray[np.int16]]:
+    """The different sizes of axes that slice `dim`, and which of them each candidate has."""
+    masks, by_mask = np.unique(candidates.axes_of([dim]), return_inverse=True)
+    sizes = [tuple(candidates.mesh.sizes[axis] for axis in axes_in(int(mask))) for mask in masks]
+    distinct = list(dict.fromkeys(sizes))
+    return distinct, np.array([distinct.index(given) for given in sizes], dtype=np.int16)[by_mask]
 
 
 @lru_cache(maxsize=4096)

@@ -114,7 +114,7 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
         best = stepped(pool)
         if request.bucket is None and best.bucket_bytes != training.bucket_bytes:
             model = replace(model, training=replace(training, bucket_bytes=best.bucket_bytes))
-            best = stepped(replace(pool, model=model), bound=best.bound)
+            best = stepped(replace(pool, model=model), before=best)
         slicings = dict(best.slicings)
         certificate = replace(
             certificate,

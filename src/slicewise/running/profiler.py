@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from slicewise.running.line_fit import Point, fitted_lines, on_line_s
 from slicewise.running.link_fit import fitted_link
 from slicewise.running.probes import all_points
 from slicewise.running.stopwatch import alternated_s, timed_s
-from slicewise.runtime.collectives import all_gather
 from slicewise.runtime.devices import synchronize
+from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.hosts import hosts_of_ranks
+from slicewise.runtime.moves import gathered, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ THOROUGH = Care(
 )
 _OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
 _SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
+_COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
 _FAMILIES = {"conv": "window", "conv3d": "volume", "linear": "linear"}  # what a roofline tells apart, and its probes
 
 
@@ -76,7 +79,7 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
     """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
     with device:
         world = _Members(size=dist.get_world_size())
-        return {size: _after_compute(_all_reduce(size // 4, world), world, repeats) for size in message_bytes}
+        return {size: _after_compute(partial(_all_reduce, size // 4), world, repeats) for size in message_bytes}
 
 
 def _measure(device: torch.device, care: Care) -> Calibration:
@@ -149,7 +152,10 @@ def _placed() -> tuple[int, int]:
 
 
 def _tier(name: str, members: _Members, care: Care) -> Tier:
-    """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it."""
+    """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it.
+
+    By the functions that layers call: packing and unpacking are part of every exchange.
+    """
     reduce_link = _fit(_all_reduce, members, care, latencies=2, share=1.0)
     return Tier(
         name=name,
@@ -188,18 +194,27 @@ def _overhead_s(care: Care) -> float:
 
 def _all_reduce(items: int, members: _Members) -> Callable[[], object]:
     x = torch.ones(items)
-    return lambda: dist.all_reduce(x, group=members.group)
+    return lambda: total(x, members.group)
 
 
 def _all_gather(items: int, members: _Members) -> Callable[[], object]:
-    x = torch.ones(items // members.size)
-    return lambda: all_gather(x, members.size, members.group)
+    x = torch.ones(_rows(items, members), _COLUMNS)
+    return lambda: gathered(x, 1, members.size, members.group)
 
 
 def _all_to_all(items: int, members: _Members) -> Callable[[], object]:
-    x = torch.ones(items // members.size * members.size)
-    y = torch.empty_like(x)
-    return lambda: dist.all_to_all_single(y, x, group=members.group)
+    """Rows that become columns."""
+    ranks, rows = members.size, _rows(items, members)
+    own = [((rank * rows, (rank + 1) * rows), (0, ranks * _COLUMNS)) for rank in range(ranks)]
+    needed = [((0, ranks * rows), (rank * _COLUMNS, (rank + 1) * _COLUMNS)) for rank in range(ranks)]
+    exchange = Exchange.compile(own=own, needed=needed, me=dist.get_rank(members.group), group=members.group)
+    x = torch.ones(rows, ranks * _COLUMNS)
+    return lambda: exchange.run(x)
+
+
+def _rows(items: int, members: _Members) -> int:
+    """Of `items` in as many rows of columns as there are members."""
+    return max(items // (members.size * _COLUMNS), 1)
 
 
 def _fit(
@@ -214,7 +229,7 @@ def _fit(
     ranks = members.size
     often = [care.repeats * (_SMALL_ROUNDS if size <= _SMALL_BYTES else 1) for size in care.message_bytes]
     seconds = [
-        _after_compute(make(size // 4, members), members, repeats)
+        _after_compute(partial(make, size // 4), members, repeats)
         for size, repeats in zip(care.message_bytes, often, strict=True)
     ]
     moved_bytes = [share * 2 * (ranks - 1) / ranks * size for size in care.message_bytes]
@@ -223,27 +238,29 @@ def _fit(
 
 
 def _overlap(care: Care) -> float:
-    """Which share of a gradient all-reduce hides behind compute, run together and apart."""
-    x, weight = torch.randn(128, 2048), torch.randn(2048, 2048)
-    message = torch.ones(2 * 2**20)
+    """Which share of a gradient all-reduce hides behind compute, run together and apart; sizes as buckets have them."""
+    x, weight = torch.randn(256, 2048), torch.randn(2048, 2048)
+    gradients = torch.ones(4 * 2**20)
 
     def together() -> None:
-        work = dist.all_reduce(message, async_op=True)
+        bucket = gradients.clone()
+        work = dist.all_reduce(bucket, async_op=True)
         x @ weight
         work.wait()
 
-    apart = (lambda: x @ weight, lambda: dist.all_reduce(message))
+    apart = (lambda: x @ weight, lambda: total(gradients, None))
     compute_s, reduce_s, both_s = alternated_s([*apart, together], _OVERLAP_ROUNDS * care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
 
 
-def _after_compute(collective: Callable[[], object], members: _Members, repeats: int) -> float:
+def _after_compute(make: Callable[[_Members], Callable[[], object]], members: _Members, repeats: int) -> float:
     """A collective as a training step meets it: caches and threads busy with a layer before it.
 
     As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
     """
     median = torch.zeros((), dtype=torch.float64)
     if members.inside:
+        collective = make(members)
         a = torch.randn(512, 512)
         seconds = []
         for _ in range(repeats + 1):

@@ -26,6 +26,7 @@ class Exchange:
     members: int
     adds: bool
     covers: bool  # every item of the target is written
+    begins: bool  # the rank's own part is a whole target, and what comes from others is added to it
     fill: float
 
     @classmethod
@@ -85,7 +86,8 @@ class Exchange:
         written = sum(volume(t.box) for t in transfers if t.target == me)
         shape = tuple(stop - start for start, stop in target)
         covers = not adds and written == volume(target)
-        return cls(group, sends, receives, keeps, shape, members, adds, covers, fill)
+        begins = adds and [_count(into) for _, into in keeps] == [volume(target)]
+        return cls(group, sends, receives, keeps, shape, members, adds, covers, begins, fill)
 
     def run(self, x: torch.Tensor) -> torch.Tensor:
         return self.assemble(x, self.receive(x))
@@ -111,9 +113,12 @@ class Exchange:
 
     def assemble(self, x: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
         """The target box, from this rank's own part and what it received."""
-        result = x.new_empty(self.shape) if self.covers else x.new_full(self.shape, self.fill)
-        for source, target in self.keeps:
-            self._write(result, target, x[source])
+        if self.begins:
+            result = x[self.keeps[0][0]].clone(memory_format=torch.contiguous_format)
+        else:
+            result = x.new_empty(self.shape) if self.covers else x.new_full(self.shape, self.fill)
+            for source, target in self.keeps:
+                self._write(result, target, x[source])
         offset = 0
         for _, target in self.receives:
             count = _count(target)

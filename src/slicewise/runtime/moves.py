@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from slicewise.partition.layout import PARTIAL, Layout, Shard, partial_axes
@@ -49,12 +50,7 @@ def _local(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
 def _all_reduce(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
     group = groups.of(step.axes)
 
-    def move(x: Tensor) -> Tensor:
-        total = x.clone(memory_format=torch.contiguous_format)
-        all_reduce(total, group)
-        return total
-
-    return move
+    return lambda x: total(x, group)
 
 
 def _all_gather(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
@@ -62,12 +58,7 @@ def _all_gather(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
     sharded = step.source[step.axes[0]]
     assert isinstance(sharded, Shard)
     dim = sharded.dim
-
-    def move(x: Tensor) -> Tensor:
-        parts = all_gather(x, members, group)
-        return parts if dim == 0 else torch.cat(parts.split(x.shape[0]), dim)
-
-    return move
+    return lambda x: gathered(x, dim, members, group)
 
 
 def _all_to_all(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
@@ -86,6 +77,19 @@ def _all_to_all(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
         group=groups.of(step.axes),
         terms=terms if summed else None,
     ).run
+
+
+def total(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """The sum over all members."""
+    result = x.clone(memory_format=torch.contiguous_format)
+    all_reduce(result, group)
+    return result
+
+
+def gathered(x: Tensor, dim: int, members: int, group: dist.ProcessGroup | None) -> Tensor:
+    """Every member's part, joined along `dim`."""
+    parts = all_gather(x, members, group)
+    return parts if dim == 0 else torch.cat(parts.split(x.shape[0]), dim)
 
 
 def _boxes(shape: tuple[int, ...], layout: Layout, groups: Groups) -> list[Any]:

@@ -37,6 +37,7 @@ class BestStep:
     changes: int  # edges between layers that are sliced differently
     fastest_changes: int
     bucket_bytes: int  # of gradients that travel together: the size that this plan wants
+    priced: ManyPlans
 
 
 def best_step(
@@ -48,13 +49,14 @@ def best_step(
     memory_limit_bytes: float,
     simplify: float,
     patience_s: float,
-    bound: Bound | None = None,
+    before: BestStep | None = None,
 ) -> BestStep:
     """Never slower, simulated, than the optimum and than any baseline that is in the pool and fits.
 
-    The `bound` of another size of buckets serves as well.
+    `before`: with another size of buckets; its bound holds for any, and its prices serve.
     """
-    graph, many = pool.model.graph, ManyPlans(pool.model)
+    graph = pool.model.graph
+    many = before.priced.with_buckets(pool.model) if before else ManyPlans(pool.model)
     found = {name: pool.rows(plan) for name, plan in baselines.items()}
     known: dict[str, Rows] = {
         name: given for name, given in found.items() if given and pool.memory(given)[1] <= memory_limit_bytes
@@ -64,8 +66,7 @@ def best_step(
     known = {OPTIMUM: first, **known}
     settings.progress("simulating the best plans and the baselines")
     known_s = many.simulated_s([pool.slicings(rows) for rows in known.values()])
-    if bound is None:
-        bound = simulated_bound(pool, list(known.values()), min(known_s), settings, patience_s)
+    bound = before.bound if before else simulated_bound(pool, list(known.values()), min(known_s), settings, patience_s)
     rows = [*known.values(), bound.plan]
     try:
         check(settings.deadline_s)
@@ -102,4 +103,5 @@ def best_step(
         changes=along_edges(graph, slicings),
         fastest_changes=along_edges(graph, listed.pool.slicings(plan)),
         bucket_bytes=descent.fastest_bucket(simple),
+        priced=many,
     )

@@ -6,6 +6,7 @@ Forward has no gradients under way, so its time is a sum. Backward is played for
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,6 +60,12 @@ class ManyPlans:
             self._into[consumer].append((producer, moves[key]))
         self._lent = [model.lent_forward(layer) for layer in graph]
         self._returning = [layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph]
+
+    def with_buckets(self, model: CostModel) -> "ManyPlans":
+        """Of a model that differs in the size of buckets alone: what is priced stays priced."""
+        other = copy(self)
+        other.model = model
+        return other
 
     def simulated_s(self, plans: Sequence[Mapping[str, Slicing]]) -> list[float]:
         """The simulated step of each plan."""
