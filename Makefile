@@ -47,8 +47,7 @@ BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) tests/distributed --ignore $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) --ignore tests/distributed
+	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) --ignore $(TIMED)
 
 test-long: export SLICEWISE_TESTS := long
 test-long: lint

@@ -48,6 +48,7 @@ THOROUGH = Care(
 )
 _OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
 _SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
+ITEM_BYTES = 4
 _COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
 _FAMILIES = {"conv": "window", "conv3d": "volume", "linear": "linear"}  # what a roofline tells apart, and its probes
 
@@ -78,8 +79,10 @@ def measure_cluster(device: torch.device, care: Care) -> Calibration:
 def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repeats: int) -> dict[int, float]:
     """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
     with device:
-        world = _Members(size=dist.get_world_size())
-        return {size: _after_compute(partial(_all_reduce, size // 4), world, repeats) for size in message_bytes}
+        world = Members(size=dist.get_world_size())
+        return {
+            size: _after_compute(partial(_all_reduce, size // ITEM_BYTES), world, repeats) for size in message_bytes
+        }
 
 
 def _measure(device: torch.device, care: Care) -> Calibration:
@@ -113,7 +116,7 @@ def _measure(device: torch.device, care: Care) -> Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Members:
+class Members:
     """Ranks that exchange messages: a process group, or the world. `inside`: whether this rank is one of them."""
 
     group: dist.ProcessGroup | None = None
@@ -121,20 +124,20 @@ class _Members:
     inside: bool = True
 
 
-def _neighbours(hosts: int, per_host: int) -> dict[str, _Members]:
+def _neighbours(hosts: int, per_host: int) -> dict[str, Members]:
     """Tier -> who measures it, outermost first.
 
     2 hosts x 2 ranks     0 1 | 2 3      between: 0 2, the others wait;  within: 0 1 and 2 3 at the same time
     """
     ranks = dist.get_world_size()
     if hosts == 1 or per_host == 1:
-        return {"local" if hosts == 1 else "inter": _Members(size=ranks)}
+        return {"local" if hosts == 1 else "inter": Members(size=ranks)}
     leaders = list(range(0, ranks, per_host))
     between = dist.new_group(leaders)
     within = [dist.new_group(list(range(leader, leader + per_host))) for leader in leaders]
     return {
-        "inter": _Members(group=between, size=hosts, inside=dist.get_rank() in leaders),
-        "intra": _Members(group=within[dist.get_rank() // per_host], size=per_host),
+        "inter": Members(group=between, size=hosts, inside=dist.get_rank() in leaders),
+        "intra": Members(group=within[dist.get_rank() // per_host], size=per_host),
     }
 
 
@@ -151,22 +154,19 @@ def _placed() -> tuple[int, int]:
     return count, ranks // count
 
 
-def _tier(name: str, members: _Members, care: Care) -> Tier:
+def _tier(name: str, members: Members, care: Care) -> Tier:
     """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it.
 
     By the functions that layers call: packing and unpacking are part of every exchange.
     """
-    reduce_link = _fit(_all_reduce, members, care, latencies=2, share=1.0)
+    links = {op.value: _fit(probe, members, care) for op, probe in PROBES.items()}
+    reduced = links[Op.ALL_REDUCE.value]
     return Tier(
         name=name,
         size=members.size,
-        latency_s=reduce_link.latency_s,
-        bytes_per_s=reduce_link.bytes_per_s,
-        collectives={
-            Op.ALL_REDUCE.value: reduce_link,
-            Op.ALL_GATHER.value: _fit(_all_gather, members, care, latencies=1, share=0.5),
-            Op.ALL_TO_ALL.value: _fit(_all_to_all, members, care, latencies=1, share=0.5),
-        },
+        latency_s=reduced.latency_s,
+        bytes_per_s=reduced.bytes_per_s,
+        collectives=links,
     )
 
 
@@ -192,17 +192,17 @@ def _overhead_s(care: Care) -> float:
     return timed_s(lambda: torch.relu(x).sum().backward(), care.repeats) / 4
 
 
-def _all_reduce(items: int, members: _Members) -> Callable[[], object]:
+def _all_reduce(items: int, members: Members) -> Callable[[], object]:
     x = torch.ones(items)
     return lambda: total(x, members.group)
 
 
-def _all_gather(items: int, members: _Members) -> Callable[[], object]:
+def _all_gather(items: int, members: Members) -> Callable[[], object]:
     x = torch.ones(_rows(items, members), _COLUMNS)
     return lambda: gathered(x, 1, members.size, members.group)
 
 
-def _all_to_all(items: int, members: _Members) -> Callable[[], object]:
+def _all_to_all(items: int, members: Members) -> Callable[[], object]:
     """Rows that become columns."""
     ranks, rows = members.size, _rows(items, members)
     own = [((rank * rows, (rank + 1) * rows), (0, ranks * _COLUMNS)) for rank in range(ranks)]
@@ -212,29 +212,38 @@ def _all_to_all(items: int, members: _Members) -> Callable[[], object]:
     return lambda: exchange.run(x)
 
 
-def _rows(items: int, members: _Members) -> int:
+def _rows(items: int, members: Members) -> int:
     """Of `items` in as many rows of columns as there are members."""
     return max(items // (members.size * _COLUMNS), 1)
 
 
-def _fit(
-    make: Callable[[int, _Members], Callable[[], object]],
-    members: _Members,
-    care: Care,
-    *,
-    latencies: int,
-    share: float,
-) -> Link:
-    """alpha and beta from time = latencies * (p-1) * alpha + share * 2(p-1)/p * bytes / beta."""
-    ranks = members.size
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A collective of `make(items, members)()`: time = latencies * (p-1) * alpha + moved_bytes / beta."""
+
+    make: Callable[[int, Members], Callable[[], object]]
+    latencies: int  # per other member
+    passes: int  # of the message through each port, but for a rank's own part
+
+    def moved_bytes(self, message_bytes: int, ranks: int) -> float:
+        return self.passes * (ranks - 1) / ranks * message_bytes
+
+
+PROBES = {
+    Op.ALL_REDUCE: Probe(_all_reduce, latencies=2, passes=2),
+    Op.ALL_GATHER: Probe(_all_gather, latencies=1, passes=1),
+    Op.ALL_TO_ALL: Probe(_all_to_all, latencies=1, passes=1),
+}
+
+
+def _fit(probe: Probe, members: Members, care: Care) -> Link:
     often = [care.repeats * (_SMALL_ROUNDS if size <= _SMALL_BYTES else 1) for size in care.message_bytes]
     seconds = [
-        _after_compute(partial(make, size // 4), members, repeats)
+        _after_compute(partial(probe.make, size // ITEM_BYTES), members, repeats)
         for size, repeats in zip(care.message_bytes, often, strict=True)
     ]
-    moved_bytes = [share * 2 * (ranks - 1) / ranks * size for size in care.message_bytes]
-    once = fitted_link(moved_bytes, seconds)
-    return replace(once, latency_s=once.latency_s / (latencies * (ranks - 1)))
+    once = fitted_link([probe.moved_bytes(size, members.size) for size in care.message_bytes], seconds)
+    return replace(once, latency_s=once.latency_s / (probe.latencies * (members.size - 1)))
 
 
 def _overlap(care: Care) -> float:
@@ -253,7 +262,7 @@ def _overlap(care: Care) -> float:
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
 
 
-def _after_compute(make: Callable[[_Members], Callable[[], object]], members: _Members, repeats: int) -> float:
+def _after_compute(make: Callable[[Members], Callable[[], object]], members: Members, repeats: int) -> float:
     """A collective as a training step meets it: caches and threads busy with a layer before it.
 
     As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
