@@ -10,7 +10,9 @@ import numpy as np
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.stage import StageCost
+from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.graph.kind import Trait
+from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.stages import Cuts
 from slicewise.partition.steps import Op
@@ -75,6 +77,7 @@ class PipelineModel:
         arriving = [self.model.graph.index[layer.name] for layer in self.model.graph.inputs] if first else [start - 1]
         received = sum(self.output_bytes(position) for position in arriving)
         sent = 0 if last else self.output_bytes(stop - 1)
+        adding = [self._added_bytes(layer) for layer in self.model.graph]
         kept_received = min(received, sum(kept[reader] for each in arriving for reader in self._readers(each)))
         return StageCost(
             forward_s=sum(cost.forward_s for cost in own),
@@ -83,12 +86,33 @@ class PipelineModel:
             output_s=0.0 if first else self.link_s(number - 1, start - 1),
             gradient_s=self.link_s(number, stop - 1) if returns else None,
             weight_bytes=sum(cost.memory_bytes for cost in own) - sum(kept[start:stop]),
-            kept_bytes=sum(kept[start:stop]) - kept_received,
+            kept_bytes=sum(kept[start:stop]) - kept_received - self._kept_again(arriving, range(start, stop)),
             received_bytes=received,
             sent_bytes=sent,
             returned_bytes=sent if returns else 0,
-            transient_bytes=max(cost.transient_bytes for cost in own),
+            transient_bytes=max(
+                cost.transient_bytes + added for cost, added in zip(own, adding[start:stop], strict=True)
+            ),
         )
+
+    def _kept_again(self, arriving: Sequence[int], stage: range) -> int:
+        """Bytes that several layers of a stage keep as their input: they are there once."""
+        if self.model.training.recompute:
+            return 0
+        graph = self.model.graph
+        made = [position for position in stage if not graph.layers[position].kind.has(Trait.FREE)]
+        again = 0
+        for position in (*arriving, *made):
+            readers = [reader for reader in self._readers(position) if reader in stage]
+            trained = [reader for reader in readers if graph.layers[reader].name in graph.gradients]
+            again += max(0, len(trained) - 1) * self.output_bytes(position)
+        return again
+
+    def _added_bytes(self, layer: Layer) -> int:
+        """While the gradient of a micro-batch is added to those before it, the largest weight has two."""
+        if self.micro_batches == 1:
+            return 0
+        return WEIGHT_BYTES * max((prod(weight.shape) for weight in layer.weights if weight.trained), default=0)
 
     def _readers(self, position: int) -> Iterator[int]:
         """Layers that keep the output of the layer at `position` as their own input."""

@@ -85,6 +85,23 @@ def test_a_received_tensor_that_a_layer_keeps_is_counted_once() -> None:
     assert second.kept_bytes == prod(graph["linear0"].input_shapes[0]) // 2 * 4
 
 
+def test_a_tensor_that_several_layers_keep_is_counted_once() -> None:
+    """Three convolutions read the sentences; what each of them gives is kept for its pooling."""
+    graph = load_graph("textcnn").with_batch(8)
+    first, _ = pipeline(graph, machine(2), 1).stage_costs([graph.index["max_pool1d_2"]])
+    assert first.received_bytes == prod(graph["x_ncw"].shape) * 4
+    assert first.kept_bytes == sum(prod(graph[f"convs.{number}"].shape) for number in range(3)) * 4
+
+
+def test_the_largest_gradient_is_there_twice_where_micro_batches_add_to_it() -> None:
+    graph, cut = load_graph("alexnet").with_batch(8), "features.12"
+    one, two = (pipeline(graph, machine(2), count).stage_costs([graph.index[cut]])[1] for count in (1, 2))
+    linear = graph["classifier.1"]
+    items = [prod(linear.input_shapes[0]) + prod(linear.shape), prod(linear.weights[0].shape)]
+    assert two.transient_bytes - 4 * items[1] == 4 * items[0] // 2
+    assert one.transient_bytes < two.transient_bytes
+
+
 def test_more_micro_batches_fill_the_bubble() -> None:
     graph = load_graph("vgg16").with_batch(64)
     cluster = load_cluster("p100-4x4").with_devices(4)
