@@ -1,4 +1,4 @@
-"""One world per size, for the whole test session."""
+"""One world per size and file. Idle ranks still look for messages: thousands of their threads would be in the way."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from tests.distributed.world import World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def worlds() -> Iterator[dict[int, World]]:
     running: dict[int, World] = {}
     yield running

@@ -8,18 +8,24 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from slicewise.cluster.mesh import Mesh
 
+_Ranks = tuple[tuple[int, ...], ...]  # of groups side by side, every rank in one of them
+
 
 class _Shared:
-    """What was created on the current world: connecting ranks takes longer than many steps, so all modules share it."""
+    """What was created on the current world: connecting ranks takes longer than many steps, so all modules share it.
+
+    Groups are known by their ranks, whatever the mesh calls its axes: each has threads that look for messages for ever.
+    """
 
     def __init__(self) -> None:
         self.world: dist.ProcessGroup | None = None
-        self.groups: dict[tuple[Mesh, tuple[int, ...]], dist.ProcessGroup | None] = {}
-        self.meshes: dict[tuple[Mesh, str], DeviceMesh] = {}
+        self.groups: dict[_Ranks, dist.ProcessGroup | None] = {}
+        self.of_axes: dict[tuple[Mesh, tuple[int, ...]], dist.ProcessGroup | None] = {}
+        self.meshes: dict[tuple[tuple[str, ...], tuple[int, ...], str], DeviceMesh] = {}
 
     def current(self) -> "_Shared":
         if self.world is not dist.group.WORLD:
-            self.world, self.groups, self.meshes = dist.group.WORLD, {}, {}
+            self.world, self.groups, self.of_axes, self.meshes = dist.group.WORLD, {}, {}, {}
         return self
 
 
@@ -35,10 +41,13 @@ class Groups:
 
     def of(self, axes: tuple[int, ...]) -> dist.ProcessGroup | None:
         """The group of ranks that differ from this one along `axes` only; None is the whole world."""
-        known = _shared.current().groups
-        if (self.mesh, axes) not in known:
-            known[self.mesh, axes] = self._create(axes)
-        return known[self.mesh, axes]
+        shared = _shared.current()
+        if (self.mesh, axes) not in shared.of_axes:
+            ranks = self._groups(axes)
+            if ranks not in shared.groups:
+                shared.groups[ranks] = self._create(ranks)
+            shared.of_axes[self.mesh, axes] = shared.groups[ranks]
+        return shared.of_axes[self.mesh, axes]
 
     def members(self, axes: tuple[int, ...]) -> list[int]:
         return self.mesh.group(self.rank, axes)
@@ -46,22 +55,27 @@ class Groups:
     def device_mesh(self, device_type: str) -> DeviceMesh:
         """The same mesh in PyTorch's terms, for DTensors; one device is an axis of size 1."""
         known = _shared.current().meshes
-        if (self.mesh, device_type) not in known:
-            names = tuple(axis.name for axis in self.mesh.axes) or ("device",)
-            known[self.mesh, device_type] = init_device_mesh(device_type, self.mesh.sizes or (1,), mesh_dim_names=names)
-        return known[self.mesh, device_type]
+        names, sizes = tuple(axis.name for axis in self.mesh.axes) or ("device",), self.mesh.sizes or (1,)
+        if (names, sizes, device_type) not in known:
+            known[names, sizes, device_type] = init_device_mesh(device_type, sizes, mesh_dim_names=names)
+        return known[names, sizes, device_type]
 
-    def _create(self, axes: tuple[int, ...]) -> dist.ProcessGroup | None:
-        if self.mesh.group_size(axes) == self.mesh.devices:
+    def _groups(self, axes: tuple[int, ...]) -> _Ranks:
+        """The ranks of all groups along `axes`, this rank's and the others'."""
+        found: dict[int, tuple[int, ...]] = {}
+        for rank in range(self.mesh.devices):
+            if rank not in found:
+                members = tuple(self.mesh.group(rank, axes))
+                found |= dict.fromkeys(members, members)
+        return tuple(dict.fromkeys(found.values()))
+
+    def _create(self, ranks: _Ranks) -> dist.ProcessGroup | None:
+        if len(ranks) == 1:
             return None
         own: dist.ProcessGroup | None = None
-        seen: set[int] = set()
-        for rank in range(self.mesh.devices):
-            if rank not in seen:
-                members = self.mesh.group(rank, axes)
-                seen.update(members)
-                group = dist.new_group(members, timeout=_timeout())
-                own = group if self.rank in members else own
+        for members in ranks:
+            group = dist.new_group(list(members), timeout=_timeout())
+            own = group if self.rank in members else own
         return own
 
 
