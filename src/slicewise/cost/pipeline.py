@@ -1,6 +1,6 @@
 """What a pipeline costs: stage s on rank s, the batch in micro-batches that follow each other through the stages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -78,7 +78,7 @@ class PipelineModel:
         received = sum(self.output_bytes(position) for position in arriving)
         sent = 0 if last else self.output_bytes(stop - 1)
         adding = [self._added_bytes(layer) for layer in self.model.graph]
-        kept_received = min(received, sum(kept[reader] for each in arriving for reader in self._readers(each)))
+        kept_received = min(received, sum(kept[reader] for each in arriving for reader in self._readers[each]))
         return StageCost(
             forward_s=sum(cost.forward_s for cost in own),
             backward_s=sum(cost.backward_s for cost in own),
@@ -103,7 +103,7 @@ class PipelineModel:
         made = [position for position in stage if not graph.layers[position].kind.has(Trait.FREE)]
         again = 0
         for position in (*arriving, *made):
-            readers = [reader for reader in self._readers(position) if reader in stage]
+            readers = [reader for reader in self._readers[position] if reader in stage]
             trained = [reader for reader in readers if graph.layers[reader].name in graph.gradients]
             again += max(0, len(trained) - 1) * self.output_bytes(position)
         return again
@@ -114,16 +114,19 @@ class PipelineModel:
             return 0
         return WEIGHT_BYTES * max((prod(weight.shape) for weight in layer.weights if weight.trained), default=0)
 
-    def _readers(self, position: int) -> Iterator[int]:
-        """Layers that keep the output of the layer at `position` as their own input."""
+    @cached_property
+    def _readers(self) -> list[list[int]]:
+        """By layer, those that keep its output as their own input."""
         graph = self.model.graph
-        name = graph.layers[position].name
-        for reader, layer in enumerate(graph.layers[position + 1 :], start=position + 1):
-            if name in layer.inputs:
+        found: list[list[int]] = [[] for _ in graph.layers]
+        for reader in reversed(range(len(graph.layers))):
+            layer = graph.layers[reader]
+            for source in dict.fromkeys(layer.inputs):
                 if layer.kind.has(Trait.KEEPS_INPUT):
-                    yield reader
+                    found[graph.index[source]].append(reader)
                 elif layer.kind.has(Trait.FREE):
-                    yield from self._readers(reader)
+                    found[graph.index[source]] += found[reader]
+        return found
 
     @cached_property
     def _twice(self) -> tuple[Cost, ...]:
