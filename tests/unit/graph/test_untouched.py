@@ -57,6 +57,36 @@ def test_what_is_counted_and_remembered_without_effect_is_put_back() -> None:
     assert graph.fingerprint == capture(model, SAMPLE).fingerprint
 
 
+class _Recording(nn.Module):
+    """Puts hooks on its layers at the first step, as transformers does, and adds up what they record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.installed = False
+        self.record: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.installed:
+            self.conv.register_forward_hook(lambda _module, _inputs, y: self.record.append(y))
+            self.installed = True
+        self.record.clear()
+        self.conv(x)
+        return torch.stack(self.record).sum(0)
+
+
+def test_hooks_that_the_first_step_puts_on_are_there_once() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    model = _Recording()
+    capture(model, SAMPLE)
+    assert not model.conv._forward_hooks
+    assert not model.installed
+    assert torch.equal(model(x), nn.functional.conv2d(x, model.conv.weight, model.conv.bias))
+    capture(model, SAMPLE)
+    assert len(model.conv._forward_hooks) == 1
+    assert torch.equal(model(x), nn.functional.conv2d(x, model.conv.weight, model.conv.bias))
+
+
 def test_layers_that_depend_on_a_count_are_refused_by_name() -> None:
     model = nn.Sequential(_Warming())
     with pytest.raises(GraphError, match=r"changes 0\.steps.* and computes something else in the next step"):
