@@ -6,7 +6,7 @@ from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from slicewise.graph.sources import load_graph
 from slicewise.planning import plan
@@ -263,6 +263,28 @@ def test_uploaded_traces_stand_below_the_predicted_step_and_zoom(page: Page, add
     expect(page.locator("#traces .tag")).to_have_count(1)
     page.locator("#traces .remove").first.click()
     expect(figure).not_to_contain_text("measured, device")
+
+
+def test_a_figure_that_comes_late_does_not_replace_a_newer_one(page: Page, address: str) -> None:
+    """The one with the first trace alone, after the one with both."""
+    _planned(page, address)
+    late: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if len(json.loads(route.request.post_data or "{}")["traces"]) == 1:
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/figure", hold)
+    page.set_input_files("#file", [FORMATS / f"profiler-rank{rank}.json.gz" for rank in (0, 1)])
+    figure = page.locator("#plan-figure svg.sw")
+    expect(figure).to_contain_text("measured, device 1: compute")
+    with page.expect_response("**/api/figure") as answer:
+        late[0].continue_()
+    answer.value.finished()
+    page.wait_for_timeout(300)
+    expect(figure).to_contain_text("measured, device 1: compute", timeout=2000)
 
 
 def test_a_pipeline_is_drawn_and_exported(page: Page, address: str, tmp_path: Path) -> None:

@@ -165,10 +165,10 @@ class Studio {
     this.redraw();
     $("plan").querySelector(`[data-figure=${name}]`)?.focus({ preventScroll: true });
     if (name === "layers") return;
-    const { view } = this;
+    const { view, traces } = this;
     try {
-      const drawn = await ask("figure", { ...this.#question(), form: name, traces: name === "timeline" ? this.traces.map((one) => one.name) : [] });
-      if (this.figure === name && this.view === view) { this.drawn = drawn; this.redraw(); $("plan").querySelector(`[data-figure=${name}]`)?.focus({ preventScroll: true }); }
+      const drawn = await ask("figure", { ...this.#question(), form: name, traces: name === "timeline" ? traces.map((one) => one.name) : [] });
+      if (this.figure === name && this.view === view && this.traces === traces) { this.drawn = drawn; this.redraw(); $("plan").querySelector(`[data-figure=${name}]`)?.focus({ preventScroll: true }); }
     } catch (error) { this.#told(error, notice); }
   }
 
