@@ -3,7 +3,7 @@
 self.steps += 1                a number that layers depend on would stay as it was captured: refused
 self.size = x.shape[2]         remembered, and the same layers next time: no harm
 random.random() < 0.1          drawn once and for all: refused
-register_forward_hook(...)     at the first step, as transformers records hidden states: taken off again
+register_forward_hook(...)     at the first step, as transformers records hidden states: stays, as after any step
 """
 
 import random
@@ -24,8 +24,8 @@ Numbers = dict[str, Any]  # of all modules, by their names
 class Untouched:
     """`with Untouched(model, name) as watched`: looks at the model's numbers where its forward() ends.
 
-    Those that it changed are put back at the end, whoever changed them, and hooks that came are taken off: a model
-    that remembers having put them on would be left without, one that forgets it with two.
+    Those that it changed are put back at the end, whoever changed them. Not where hooks came: some number may say that
+    they are on, and a model that forgets it would put them on twice.
     """
 
     def __init__(self, model: nn.Module, name: str) -> None:
@@ -34,7 +34,7 @@ class Untouched:
     def __enter__(self) -> Self:
         self._before = self._after = self._now()
         self._drawn = _drawn()
-        self._hooks = {place: set(table) for place, table in self._tables().items()}
+        self._hooks = self._hooked()
         self._hook = self._model.register_forward_hook(self._note)
         return self
 
@@ -42,10 +42,8 @@ class Untouched:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._hook.remove()
-        for place, table in self._tables().items():
-            for key in set(table) - self._hooks.get(place, set(table)):
-                del table[key]
-        self._set(self._before)
+        if self._hooked() == self._hooks:
+            self._set(self._before)
         if error is None and _drawn() != self._drawn:
             raise GraphError(
                 f"{self._name}: forward() draws numbers from Python's or numpy's random, which would be drawn once and "
@@ -84,14 +82,14 @@ class Untouched:
             elif path not in now or not _same(now[path], numbers[path]):
                 setattr(owner, attribute, numbers[path])
 
-    def _tables(self) -> dict[tuple[str, str], dict[int, Any]]:
-        """The hooks of all modules: by the module's name and what kind of hooks they are."""
-        return {
-            (name, attribute): value
-            for name, module in self._model.named_modules()
+    def _hooked(self) -> list[int]:
+        """How many hooks of each kind every module has."""
+        return [
+            len(value)
+            for module in self._model.modules()
             for attribute, value in vars(module).items()
-            if "_hooks" in attribute and isinstance(value, dict)
-        }
+            if attribute.endswith("_hooks") and isinstance(value, dict)
+        ]
 
     def _now(self) -> Numbers:
         return {

@@ -78,13 +78,10 @@ class _Recording(nn.Module):
 def test_hooks_that_the_first_step_puts_on_are_there_once() -> None:
     x = torch.randn(2, 3, 8, 8)
     model = _Recording()
-    capture(model, SAMPLE)
-    assert not model.conv._forward_hooks
-    assert not model.installed
-    assert torch.equal(model(x), nn.functional.conv2d(x, model.conv.weight, model.conv.bias))
-    capture(model, SAMPLE)
-    assert len(model.conv._forward_hooks) == 1
-    assert torch.equal(model(x), nn.functional.conv2d(x, model.conv.weight, model.conv.bias))
+    for _ in range(2):
+        capture(model, SAMPLE)
+        assert torch.equal(model(x), nn.functional.conv2d(x, model.conv.weight, model.conv.bias))
+        assert len(model.conv._forward_hooks) == 1
 
 
 def test_layers_that_depend_on_a_count_are_refused_by_name() -> None:
