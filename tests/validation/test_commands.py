@@ -169,18 +169,16 @@ def test_run_says_what_it_cannot_train(calibrated: Path, tmp_path: Path) -> None
 def test_ending_the_launcher_ends_its_ranks(calibrated: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     slicewise("plan", f"{MODELS}:classifier", "--batch", 8, "-o", plan, cache=calibrated.parent)
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "slicewise", "run", str(plan), "--iterations", "100000"], stderr=subprocess.PIPE
-    )
-    assert launcher.stderr is not None
-    launcher.stderr.readline()  # "starting 2 ranks"
-    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
-    deadline_s = time.monotonic() + 30
-    while len(ranks := children.read_text().split()) < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.1)
-    launcher.terminate()
-    assert launcher.wait(30) == 128 + 15
-    launcher.stderr.close()
+    command = [sys.executable, "-m", "slicewise", "run", str(plan), "--iterations", "100000"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as launcher:
+        assert launcher.stderr is not None
+        launcher.stderr.readline()  # "starting 2 ranks"
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+        deadline_s = time.monotonic() + 30
+        while len(ranks := children.read_text().split()) < 2 and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        launcher.terminate()
+        assert launcher.wait(30) == 128 + 15
     assert len(ranks) == 2
     assert not [rank for rank in ranks if Path(f"/proc/{rank}").exists()]
 

@@ -35,10 +35,12 @@ def launch(arguments: Sequence[str], ranks: int, stall_timeout_s: float = 0.0) -
     """
     check_ranks(ranks)
     with tempfile.TemporaryDirectory() as folder:
-        processes = [_start(arguments, rank, ranks, Path(folder)) for rank in range(ranks)]
-        # ended from outside: take the ranks along
+        processes: list[subprocess.Popen[bytes]] = []
+        # ended from outside, even before the last rank is there: take the ranks along
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
+            for rank in range(ranks):
+                processes.append(_start(arguments, rank, ranks, Path(folder)))
             failed = _first_failure(processes, Path(folder), stall_timeout_s)
         finally:
             _stop(processes)

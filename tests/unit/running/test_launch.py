@@ -12,6 +12,7 @@ import pytest
 
 import slicewise
 from slicewise.errors import RankError, StallError
+from slicewise.running import launch as launching
 from slicewise.running.launch import launch
 
 SPEAKS = "print('terminate called', file=sys.stderr, flush=True)"
@@ -157,3 +158,23 @@ def test_no_rank_outlives_a_launcher_that_is_killed(state: str, ranks: Path, tmp
     while _alive(tmp_path) and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert _alive(tmp_path) == []
+
+
+def test_a_launcher_that_is_ended_before_its_last_rank_is_there_takes_the_first_along(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.write_text("import time\ntime.sleep(60)\n")
+    start = launching._start
+    started: list[subprocess.Popen[bytes]] = []
+
+    def ended_at_the_second(*arguments: object) -> subprocess.Popen[bytes]:
+        if started:
+            signal.raise_signal(signal.SIGTERM)
+        started.append(start(*arguments))  # type: ignore[arg-type]
+        return started[-1]
+
+    monkeypatch.setattr(launching, "_start", ended_at_the_second)
+    with pytest.raises(SystemExit) as ended:
+        launch([], 2)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [rank.poll() for rank in started] == [-signal.SIGTERM]
