@@ -19,7 +19,7 @@ from slicewise.search.candidates import Candidates, candidates
 from slicewise.search.descent import Descent
 from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
-from slicewise.search.reweighting import reweighted
+from slicewise.search.reweighting import reweighted, simulated_bound
 from slicewise.search.shortlist import shortlist
 from slicewise.search.solver import Settings
 from slicewise.simulate.many import ManyPlans
@@ -46,7 +46,7 @@ def _best(model: AnalyticModel, simplify: float, limit: float = float("inf")) ->
         settings=Settings(),
         memory_limit_bytes=limit,
         simplify=simplify,
-        patience_s=60.0,
+        bound=simulated_bound(pool, known, limit, Settings()),
     )
 
 

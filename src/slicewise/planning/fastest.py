@@ -3,6 +3,7 @@
 model_for            graph, machine and training -> what everything costs
 candidates           every slicing that may be chosen, and its price           search/candidates.py
 best_of              the optimum by the sum of terms, and its certificate      search/optimum.py
+simulated_bound      beside it: what no plan's step goes below                 search/reweighting.py
 best_step            from there to the fastest step with overlap simulated     search/best_step.py
 worth_trying         keys of attention passed round instead of gathered        planning/rings.py
 describe             the plan, beside the baselines
@@ -32,12 +33,14 @@ from slicewise.planning.rings import possible_rings, with_used_rings, worth_tryi
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
 from slicewise.search.baselines import baseline_slicings
+from slicewise.search.beside import Beside
 from slicewise.search.best_step import best_step
 from slicewise.search.candidates import candidates
 from slicewise.search.optimum import best_of
 from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
-from slicewise.search.solver import Progress, Settings
+from slicewise.search.reweighting import simulated_bound
+from slicewise.search.solver import Progress, Settings, is_large
 from slicewise.simulate.predicting import predicted_step
 from slicewise.units import ROUNDING
 
@@ -83,25 +86,30 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
     found, reasons = baseline_slicings(model)
     asked_bytes = request.memory_limit_bytes
     limit = model.cluster.device.memory_bytes if asked_bytes is None else asked_bytes
+    judged = request.objective == "time" and model.overlaps  # by the step that is run
     began_s = time.perf_counter()
     pool = candidates(model, request.space, found, pins)
     priced_s = time.perf_counter() - began_s
-    try:
-        slicings, certificate = best_of(
-            pool,
-            request.space,
-            found,
-            settings=settings,
-            pins=pins,
-            memory_limit_bytes=limit,
-            objective=request.objective,
-        )
-    except MemoryLimitError as error:
-        raise InfeasibleError(f"{error}{remedies(model, limit, request.space, pins)}") from error
+    bounding = partial(simulated_bound, pool, found, limit)
+    with Beside(bounding, settings, worth_it=judged and is_large(model, pool.choices)) as beside:
+        try:
+            slicings, certificate = best_of(
+                pool,
+                request.space,
+                found,
+                settings=settings,
+                pins=pins,
+                memory_limit_bytes=limit,
+                objective=request.objective,
+            )
+        except MemoryLimitError as error:
+            raise InfeasibleError(f"{error}{remedies(model, limit, request.space, pins)}") from error
+        began_s = time.perf_counter()
+        patience_s = max(1.0, (certificate.tables_s + certificate.search_s) / 2)
+        bound = beside.result(min(patience_s, (settings.deadline_s - began_s) / 2)) if judged else None
     certificate = replace(certificate, tables_s=certificate.tables_s + priced_s)
     proof = certificate.to_dict()
-    if request.objective == "time" and model.overlaps:
-        began_s = time.perf_counter()
+    if bound:
         stepped = partial(
             best_step,
             optimum=slicings,
@@ -109,7 +117,7 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
             settings=settings,
             memory_limit_bytes=limit,
             simplify=request.simplify,
-            patience_s=max(1.0, (certificate.tables_s + certificate.search_s) / 2),
+            bound=bound,
         )
         best = stepped(pool)
         if request.bucket is None and best.bucket_bytes != training.bucket_bytes:
@@ -119,8 +127,8 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
         certificate = replace(
             certificate,
             search_s=certificate.search_s + time.perf_counter() - began_s,
-            simulated_lower_s=best.bound.lower_s,
-            simulated_gap=max(0.0, 1 - best.bound.lower_s / best.simulated_s),
+            simulated_lower_s=bound.lower_s,
+            simulated_gap=max(0.0, 1 - bound.lower_s / best.simulated_s),
         )
         proof = replace(certificate, returned=best.origin).to_dict() | {
             "rescored": {

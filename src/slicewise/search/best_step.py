@@ -1,6 +1,5 @@
-"""The plan whose simulated step is shortest, from the optimum of the sum.
+"""The plan whose simulated step is shortest, from the optimum of the sum and a bound on every step.
 
-simulated_bound    the tables without gradient exchange: what no plan simulates below    search/reweighting.py
 shortlist          each layer's promising slicings, and their tables                     search/shortlist.py
 reweighted         optima of these with less gradient exchange                           search/reweighting.py
 Descent            from the fastest of all known plans, moves while that helps           search/descent.py
@@ -15,7 +14,7 @@ from slicewise.search.candidates import Candidates
 from slicewise.search.certificate import OPTIMUM
 from slicewise.search.deadline import TimeIsUp, check
 from slicewise.search.descent import Descent
-from slicewise.search.reweighting import Bound, reweighted, simulated_bound
+from slicewise.search.reweighting import Bound, reweighted
 from slicewise.search.shortlist import Rows, shortlist
 from slicewise.search.simplifying import along_edges, simplified
 from slicewise.search.solver import Settings
@@ -48,12 +47,12 @@ def best_step(
     settings: Settings,
     memory_limit_bytes: float,
     simplify: float,
-    patience_s: float,
+    bound: Bound,
     before: BestStep | None = None,
 ) -> BestStep:
     """Never slower, simulated, than the optimum and than any baseline that is in the pool and fits.
 
-    `before`: with another size of buckets; its bound holds for any, and its prices serve.
+    `before`: with another size of buckets; its prices serve.
     """
     graph = pool.model.graph
     many = before.priced.with_buckets(pool.model) if before else ManyPlans(pool.model)
@@ -66,7 +65,6 @@ def best_step(
     known = {OPTIMUM: first, **known}
     settings.progress("simulating the best plans and the baselines")
     known_s = many.simulated_s([pool.slicings(rows) for rows in known.values()])
-    bound = before.bound if before else simulated_bound(pool, list(known.values()), min(known_s), settings, patience_s)
     rows = [*known.values(), bound.plan]
     try:
         check(settings.deadline_s)

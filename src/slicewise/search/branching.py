@@ -4,7 +4,6 @@ The open subproblem with the lowest bound is split in two: one node's most promi
 come from message passing, started from the parent's messages.
 """
 
-import time
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -13,6 +12,7 @@ import numpy as np
 
 from slicewise.partition.choices import Ints
 from slicewise.search.bounds import Bounds
+from slicewise.search.deadline import over
 from slicewise.search.solution import Solution
 from slicewise.units import ROUNDING
 
@@ -32,7 +32,7 @@ def branch_and_bound(
     everything = [np.arange(size) for size in root.problem.sizes]
     queue: list[tuple[float, int, Bounds, list[Ints]]] = []
     heappush(queue, (root.lower, next(numbers), root, everything))
-    while queue and queue[0][0] < upper * enough and time.perf_counter() < deadline:
+    while queue and queue[0][0] < upper * enough and not over(deadline):
         _, number, bounds, kept = heappop(queue)
         if number % 100 == 0:
             progress(f"branch and bound: {upper:.6g} s in hand, at least {bounds.lower:.6g} s, {len(queue) + 1} open")

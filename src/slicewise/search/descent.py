@@ -6,7 +6,6 @@ hidden, so a move that adds more of it than there is exposed exchange to save ca
 many at once, and the best are taken together as long as that helps.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +14,7 @@ import numpy as np
 
 from slicewise.graph.kind import Trait
 from slicewise.partition.choices import Floats, Ints
+from slicewise.search.deadline import over
 from slicewise.search.parts import connected
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.simulate.many import ManyPlans
@@ -62,7 +62,7 @@ class Descent:
         now = list(plan)
         now_s = self.simulated_s([now])[0]
         for _ in range(_ROUNDS):
-            if time.perf_counter() > deadline_s:
+            if over(deadline_s):
                 break
             moves = self._promising(now, now_s, others)
             if not moves:

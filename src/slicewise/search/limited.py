@@ -17,6 +17,7 @@ import numpy as np
 
 from slicewise.partition.choices import Floats, Ints
 from slicewise.search.bounds import Bounds
+from slicewise.search.deadline import over
 from slicewise.search.mending import Mending
 from slicewise.search.problem import Problem
 from slicewise.search.solution import Solution
@@ -71,7 +72,7 @@ class Limited:
             if not queue or queue[0][0] >= self.best.cost * enough:
                 break
             patience_s = _PATIENCE_S if queue[0][0] < self.best.cost * (1 - CLOSE) else _SHORT_S
-            if time.perf_counter() > min(settings.deadline_s, began_s + patience_s):
+            if over(min(settings.deadline_s, began_s + patience_s)):
                 break
             _, number, parent = heappop(queue)
             if number % 50 == 0:

@@ -14,6 +14,7 @@ import numpy as np
 
 from slicewise.partition.choices import Floats
 from slicewise.search.candidates import Candidates
+from slicewise.search.deadline import over
 from slicewise.search.limited import CLOSE, Limited
 from slicewise.search.memory import decisions, smallest_peak
 from slicewise.search.problem import Problem, edge_tables, tie_tables
@@ -45,7 +46,7 @@ def fastest_that_fits(
     for _ in range(_PRICES):
         # the price at which the two plans in hand would cost the same: the next corner lies between them
         saved = pool.memory(cheap.choice)[0] - pool.memory(small.choice)[0]
-        if saved <= 0 or small.cost <= cheap.cost or time.perf_counter() > settings.deadline_s:
+        if saved <= 0 or small.cost <= cheap.cost or over(settings.deadline_s):
             break
         price = (small.cost - cheap.cost) / saved
         highest_s = small.cost + price * pool.memory(small.choice)[0]  # the bound of no price lies above this line

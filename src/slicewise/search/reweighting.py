@@ -8,14 +8,16 @@ before it.
 The optimum without any gradient exchange is also a bound: no plan simulates below it, for what is not hidden only adds.
 """
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slicewise.partition.choices import Floats
+from slicewise.partition.layout import Slicing
 from slicewise.search.candidates import Candidates
+from slicewise.search.deadline import over
 from slicewise.search.shortlist import Rows, Shortlist
-from slicewise.search.solver import Effort, Settings, solve, solve_tables
+from slicewise.search.solver import Effort, Reach, Settings, solve, solve_tables
+from slicewise.simulate.many import ManyPlans
 
 _WEIGHTS = (1.0, 0.0, 0.25, 0.5, 0.1)
 _CLOSE = 0.01  # a bound that is this near will do where the tables are large
@@ -28,7 +30,7 @@ def reweighted(listed: Shortlist, settings: Settings) -> dict[str, Rows]:
     """
     found: dict[float, Rows] = {}
     for weight in _WEIGHTS:
-        if time.perf_counter() > settings.deadline_s:
+        if over(settings.deadline_s):
             break
         above = min((other for other in found if other > weight), default=weight)
         below = max((other for other in found if other < weight), default=weight)
@@ -54,21 +56,31 @@ class Bound:
 
 
 def simulated_bound(
-    pool: Candidates, plans: Sequence[Rows], fastest_s: float, settings: Settings, patience_s: float
+    pool: Candidates,
+    known: Mapping[str, Mapping[str, Slicing]],
+    memory_limit_bytes: float,
+    settings: Settings,
 ) -> Bound:
-    """As good as the time allows, if it takes longer than `patience_s`. Plans up to `fastest_s` are of interest."""
-    now_s = time.perf_counter()
-    hurried = replace(
-        settings,
-        search="elimination",
-        gap=max(_CLOSE, settings.gap),
-        started_s=now_s,
-        time_limit_s=max(0.0, min((settings.deadline_s - now_s) / 2, patience_s)),
-    )
+    """As good as the time allows.
+
+    Of interest are plans up to the fastest step in hand: of the `known` ones, and of those that are found on the way.
+    """
     settings.progress("bounding the simulated step: the same tables without gradient exchange")
     vectors = [timed.total_s - timed.sync_s for timed in pool.seconds]
-    if now_s > settings.deadline_s:
+    plans = [rows for plan in known.values() if (rows := pool.rows(plan))] or [[0] * len(vectors)]
+    if over(settings.deadline_s):
         return Bound(lower_s=sum(float(vector.min()) for vector in vectors), of_choice=vectors, plan=plans[0])
+    many = ManyPlans(pool.model)
+
+    def fits(rows: Rows) -> bool:
+        return pool.memory(rows)[1] <= memory_limit_bytes
+
+    def step_s(rows: Rows) -> float:
+        return many.simulated_s([pool.slicings(rows)])[0] if fits(rows) else float("inf")
+
+    fitting = [rows for rows in plans if fits(rows)] or plans
+    reach = Reach(min(many.simulated_s([pool.slicings(rows) for rows in fitting])), step_s)
     effort = Effort()
-    solved = solve(pool.model, pool.choices, vectors, plans, hurried, effort, within=fastest_s)
+    close = replace(settings, search="elimination", gap=max(_CLOSE, settings.gap))
+    solved = solve(pool.model, pool.choices, vectors, plans, close, effort, reach)
     return Bound(lower_s=solved.lower, of_choice=effort.bounds, plan=solved.choice)

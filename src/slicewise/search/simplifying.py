@@ -5,7 +5,6 @@ that no model knows. So stretches of layers take over the slicing of their neigh
 stays within the tolerance, and a baseline is returned where nothing beats it by more.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
+from slicewise.search.deadline import over
 from slicewise.search.descent import Descent
 from slicewise.search.shortlist import Rows
 
@@ -27,7 +27,7 @@ def simplified(
     for other, took_s in zip(others, descent.simulated_s(others), strict=True):
         if took_s <= limit_s and turns.count(other) < turns.count(now) and descent.fits(other):
             now = list(other)
-    while time.perf_counter() <= deadline_s and (tried := list(_merged(descent, now, turns))):
+    while not over(deadline_s) and (tried := list(_merged(descent, now, turns))):
         fitting = _fitting(descent, tried, turns, limit_s)
         if not fitting:
             break

@@ -8,7 +8,7 @@ Every choice dropped is one that no plan cheaper than the one in hand can use, s
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from slicewise.cost.model import CostModel
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.search.bounds import Bounds
 from slicewise.search.branching import branch_and_bound
-from slicewise.search.deadline import TimeIsUp
+from slicewise.search.deadline import TimeIsUp, over
 from slicewise.search.elimination import Elimination, carried_out, planned
 from slicewise.search.problem import Problem, edge_tables, tie_tables
 from slicewise.search.refine import Refinement
@@ -62,6 +62,25 @@ class Settings:
         """One for all searches of a request."""
         return self.started_s + self.time_limit_s
 
+    def until(self, deadline_s: float) -> "Settings":
+        """The same, ended by then."""
+        return replace(self, time_limit_s=min(self.time_limit_s, deadline_s - self.started_s))
+
+
+class Reach:
+    """How dear the plans are whose choices are told apart: up to the best by the tables, or by another measure."""
+
+    def __init__(self, known: float = 0.0, measured: Callable[[Sequence[int]], float] | None = None) -> None:
+        """`known`: the best by the other measure so far; `measured`: a plan by it, never below what the tables say."""
+        self._least, self._measured = known, measured
+        self._seen: set[tuple[int, ...]] = set()
+
+    def of(self, best: Solution) -> float:
+        if self._measured is not None and best.choice not in self._seen:
+            self._seen.add(best.choice)
+            self._least = min(self._least, self._measured(best.choice))
+        return max(best.cost, self._least)
+
 
 def solve(
     model: CostModel,
@@ -70,23 +89,23 @@ def solve(
     plans: Sequence[Sequence[int]],
     settings: Settings,
     effort: Effort,
-    *,
-    within: float = 0.0,
+    reach: Reach | None = None,
 ) -> Solution:
     """The best choice per layer for these vectors and the model's edges; `plans` are choices known beforehand.
 
-    `effort.bounds` tell apart the choices that plans up to `within` may use, be that more than the best costs.
+    `effort.bounds` tell apart the choices that plans within `reach` may use.
     """
+    reach = reach or Reach()
     clock = _Clock(effort)
     best = best_known(model, choices, vectors, [*plans, [0] * len(choices)])  # any plan will do where none is known
     effort.bounds, lower = _layer_bounds(vectors), _least(vectors)
     clock.charge("tables_s")
-    kept = _within(effort.bounds, max(best.cost, within))
-    if model.coarsens and _pairs(model, kept) > _QUICK_PAIRS:
-        if time.perf_counter() <= settings.deadline_s:
-            best, effort.bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock, within)
+    kept = _within(effort.bounds, reach.of(best))
+    if is_large(model, kept):
+        if not over(settings.deadline_s):
+            best, effort.bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock, reach)
             kept = _within(effort.bounds, best.cost)
-        if time.perf_counter() > settings.deadline_s or lower >= best.cost * (1 - settings.gap):
+        if over(settings.deadline_s) or lower >= best.cost * (1 - settings.gap):
             effort.surviving = [len(keep) for keep in kept]
             return replace(best, lower=min(lower, best.cost), method="refinement")
     settings.progress(f"pricing the layout changes between {sum(map(len, kept))} slicings")
@@ -154,12 +173,12 @@ def _finish(
             f"pass {number + 1}: {sum(map(len, kept))} slicings left, {effort.work:.2g} entries to look at"
         )
         stuck = number > 0 and now[0] > 0.97 * before[0] and now[1] > 0.9 * before[1]
-        if met or effort.work <= _as_long_as_a_pass(bounds.problem) or time.perf_counter() > deadline:
+        if met or effort.work <= _as_long_as_a_pass(bounds.problem) or over(deadline):
             break
         if effort.work <= _LIMIT and stuck:
             break
     effort.surviving = bounds.problem.sizes
-    if effort.work > _LIMIT or time.perf_counter() > deadline:
+    if effort.work > _LIMIT or over(deadline):
         found = branch_and_bound(bounds, best.cost, deadline, settings.progress, settings.gap)
     elif settings.search != "elimination":
         kept = [keep[held] for keep, held in zip(everything, rows, strict=True)]
@@ -234,7 +253,12 @@ def _shared(problem: Problem, left: Sequence[Ints]) -> list[Ints]:
     return [union[key] for key in keys]
 
 
-def _pairs(model: CostModel, kept: Sequence[Ints]) -> float:
+def is_large(model: CostModel, choices: Sequence[Sized]) -> bool:
+    """Whether tables of all choices would be larger than what is sooner made than bounded."""
+    return model.coarsens and _pairs(model, choices) > _QUICK_PAIRS
+
+
+def _pairs(model: CostModel, kept: Sequence[Sized]) -> float:
     """Entries of an edge's table, on average over edges that are not alike."""
     sizes: dict[tuple[int, int, int], float] = {}
     for i, j, slot in model.graph.edges:
@@ -251,7 +275,7 @@ def _refined(
     best: Solution,
     settings: Settings,
     clock: "_Clock",
-    within: float,
+    reach: Reach,
 ) -> tuple[Solution, list[Floats], float]:
     """A good plan, bounds that rule out most choices without pricing them one by one, and one for all plans.
 
@@ -266,15 +290,15 @@ def _refined(
         clock.charge("tables_s")
     most = _FIRST_LOOK
     try:
-        state.tighten(max(best.cost, within))
+        state.tighten(reach.of(best))
         best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)
         while state.groups_left() and state.lower < best.cost * (1 - max(ROUNDING, settings.gap)):
             settings.progress(
                 f"between {state.lower:.6g} and {best.cost:.6g} s, {state.groups_left()} groups of slicings to look at"
             )
-            state.split(max(best.cost, within), most)
+            state.split(reach.of(best), most)
             clock.charge("tables_s")
-            state.tighten(max(best.cost, within))
+            state.tighten(reach.of(best))
             clock.charge("search_s")
             if state.groups_left():  # what is left is solved as it is otherwise
                 best = _first_plan(model, choices, vectors, state.choice_bounds(), best, clock, settings.deadline_s)

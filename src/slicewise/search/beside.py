@@ -1,0 +1,90 @@
+"""Work that is done beside other work: in a process of its own where a core is free, otherwise when it is asked for.
+
+The process is a copy of this one (fork): it has the tables, and only its answer travels. That is safe where this
+process has one thread. Elsewhere (a server, systems other than Linux, a rank among ranks) there is no copy, and the
+answer is the same.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from slicewise.orphans import end_with
+from slicewise.search.deadline import hurry
+from slicewise.search.solver import Settings
+
+T = TypeVar("T")
+
+
+class Beside(Generic[T]):
+    """`work` keeps the deadline of its settings. A context: nothing outlives it."""
+
+    def __init__(self, work: Callable[[Settings], T], settings: Settings, *, worth_it: bool) -> None:
+        self._work, self._settings = work, settings
+        self._process: BaseProcess | None = None
+        if not (worth_it and _can_copy()):
+            return
+        fork = multiprocessing.get_context("fork")
+        self._answer, theirs = fork.Pipe(duplex=False)
+        self._process = fork.Process(target=_copy, args=(work, settings, theirs, os.getpid()), daemon=True)
+        with warnings.catch_warnings():
+            # from Python 3.12 on: numpy's own threads are told of a fork, and the copy asks for no others
+            warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
+            self._process.start()
+        theirs.close()
+
+    def result(self, patience_s: float) -> T:
+        """The answer, `patience_s` from now as good as it is by then."""
+        if self._process is None:
+            return self._here(patience_s)
+        if not self._answer.poll(max(0.0, patience_s)) and self._process.pid is not None:
+            os.kill(self._process.pid, signal.SIGUSR1)
+        try:
+            return self._answer.recv()  # type: ignore[no-any-return]
+        except EOFError:  # it was ended: by the system when memory ran out, for one
+            return self._here(patience_s)
+
+    def _here(self, patience_s: float) -> T:
+        return self._work(self._settings.until(time.perf_counter() + patience_s))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._answer.close()
+
+
+def _can_copy() -> bool:
+    return (
+        sys.platform == "linux"
+        and len(os.sched_getaffinity(0)) > 1
+        and threading.active_count() == 1
+        and not multiprocessing.current_process().daemon
+        and "RANK" not in os.environ  # the other ranks have the cores
+    )
+
+
+def _copy(work: Callable[[Settings], T], settings: Settings, answer: Connection, parent: int) -> None:
+    end_with(parent)
+    signal.signal(signal.SIGUSR1, hurry)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who waits is told, and ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(Exception):  # the one who waits will meet it too, and say so
+        answer.send(work(replace(settings, progress=lambda _: None)))
