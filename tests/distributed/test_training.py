@@ -1,7 +1,7 @@
 """Five optimizer steps of every network of the zoo on two ranks: the losses and weights of one device."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -41,11 +41,13 @@ from tests.builders import machine
 from tests.distributed.comparing import LAST_BIT, random_slicings, relative, whole
 from tests.distributed.world import World
 
-# Losses and weights in float64, each relative to its tensor's largest value. Five steps of a deep network amplify the
-# last bit of its input: what they make of that on one device is the measure of what rounding may do.
+# Losses and weights in float64, each relative to its tensor's largest value. Steps of a deep network amplify the last
+# bit of its input: what they make of that on one device is the measure of what rounding may do. Once that is CHAOTIC,
+# an activation next to zero may fall on the other side of it, and weights differ by more than any multiple.
 TOLERANCE = 1e-11
 AMPLIFIED = 100
-STEPS = 5
+CHAOTIC = 1e-9
+STEPS, FEWEST = 5, 2
 NARROW = ((2,) * 2, (4,) * 2, (8,) * 3, (8,) * 3, (8,) * 3)
 
 # name -> (build, shape of a sample, batch): the zoo's own layers, with fewer channels and no dropout
@@ -91,11 +93,15 @@ def test_five_steps_give_the_losses_and_weights_of_one_device(name: str, pair: W
     assert sum(slicing != (None,) for slicing in best.values()) > len(graph) / 2  # not the work of one device, twice
     plans = {"layerwise": best, "random": random_slicings(graph, QUICK.mesh, 1)}
     found = pair.run(_trained, name, plans)
-    allowed = [max(TOLERANCE, AMPLIFIED * distance) for distance in found["one device, last bit"]]
+    rounding = found.pop("one device, last bit")
+    judged = [step for step in range(STEPS) if step < FEWEST or max(rounding[step]) < CHAOTIC]
     for label, distances in found.items():
-        print(f"{name}, {label}: losses {distances[0]:.0e}, weights {distances[1]:.0e}")
-        assert distances[0] <= allowed[0], label
-        assert distances[1] <= allowed[1], label
+        for step in judged:
+            told = (
+                f"{name}, {label}, step {step + 1} of {STEPS}: losses and weights {distances[step]}, {rounding[step]}"
+            )
+            for distance, amplified in zip(distances[step], rounding[step], strict=True):
+                assert distance <= max(TOLERANCE, AMPLIFIED * amplified), told
 
 
 def _network(name: str) -> tuple[nn.Module, LayerGraph]:
@@ -105,8 +111,8 @@ def _network(name: str) -> tuple[nn.Module, LayerGraph]:
     return model, capture(model, torch.zeros(2, *shape, dtype=torch.float64), name=name).with_batch(batch)
 
 
-def _trained(name: str, plans: dict[str, dict[str, Slicing]]) -> dict[str, tuple[float, float]]:
-    """Per plan, how far losses and weights are from one device's after the last step."""
+def _trained(name: str, plans: dict[str, dict[str, Slicing]]) -> dict[str, list[tuple[float, float]]]:
+    """Per plan and step, how far losses and weights are from one device's."""
     model, graph = _network(name)
     generator = torch.Generator().manual_seed(1)
     batches = [
@@ -117,32 +123,29 @@ def _trained(name: str, plans: dict[str, dict[str, Slicing]]) -> dict[str, tuple
         for _ in range(STEPS)
     ]
     reference, moved = copy.deepcopy(model), copy.deepcopy(model)
-    truth = _train(reference, lambda x, target: F.mse_loss(reference(x), target), batches)
+    truth = list(_train(reference, lambda x, target: F.mse_loss(reference(x), target), batches))
     amplified = _train(moved, lambda x, target: F.mse_loss(moved(x * (1 + LAST_BIT)), target), batches)
-    weights = dict(reference.named_parameters())
-    result = {"one device, last bit": _distances(amplified, truth, dict(moved.named_parameters()), weights)}
+    result = {"one device, last bit": _distances(amplified, truth)}
     for label, slicings in plans.items():
         net = SlicedModule(copy.deepcopy(model), graph, slicings, QUICK.mesh)
-        losses = _train(net, partial(_loss, net), batches)
-        held = {name: whole(weight.detach()) for name, weight in net.named_parameters()}
-        result[label] = _distances(losses, truth, held, weights)
+        result[label] = _distances(_train(net, partial(_loss, net), batches), truth)
     return result
 
 
-def _distances(
-    losses: list[float], truth: list[float], held: Mapping[str, Tensor], weights: Mapping[str, Tensor]
-) -> tuple[float, float]:
-    return (
-        max(abs(loss - wanted) / wanted for loss, wanted in zip(losses, truth, strict=True)),
-        max(relative(held[name].detach(), weight.detach()) for name, weight in weights.items()),
-    )
+Step = tuple[float, dict[str, Tensor]]  # its loss, and the weights after it
+
+
+def _distances(steps: Iterable[Step], truth: list[Step]) -> list[tuple[float, float]]:
+    return [
+        (abs(loss - wanted) / wanted, max(relative(held[name], weight) for name, weight in weights.items()))
+        for (loss, held), (wanted, weights) in zip(steps, truth, strict=True)
+    ]
 
 
 def _train(
     model: nn.Module, loss_of: Callable[[Tensor, Tensor], Tensor], batches: list[tuple[Tensor, ...]]
-) -> list[float]:
+) -> Iterator[Step]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    losses = []
     for x, target in batches:
         loss = loss_of(x, target)
         loss.backward()
@@ -152,8 +155,9 @@ def _train(
         if isinstance(model, SlicedModule):
             dist.all_reduce(total)
             total /= dist.get_world_size() if model.local_samples else model.output_copies
-        losses.append(float(total))
-    return losses
+        sliced = isinstance(model, SlicedModule)
+        weights = {name: weight.detach() for name, weight in model.named_parameters()}
+        yield float(total), {name: whole(weight) if sliced else weight.clone() for name, weight in weights.items()}
 
 
 def _loss(net: SlicedModule, x: Tensor, target: Tensor) -> Tensor:

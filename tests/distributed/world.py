@@ -13,7 +13,9 @@ from multiprocessing.connection import Connection, wait
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TIMEOUT_S = 120
+from tests.campaigns import LONG
+
+TIMEOUT_S = 1200 if LONG else 120
 PRELOADED = ["torch.distributed.tensor", "torch._dynamo", "torch.export._trace", "slicewise.runtime.parallel"]
 GRACE_S = 3
 
