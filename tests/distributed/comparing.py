@@ -85,11 +85,17 @@ class Truth:
     state: dict[str, Tensor]  # running statistics
 
     @classmethod
-    def of(cls, model: nn.Module, graph: LayerGraph, seed: int = 0, scale: float = 1.0) -> "Truth":
+    def of(cls, model: nn.Module, graph: LayerGraph, seed: int = 0, moved: float = 0.0) -> "Truth":
+        """`moved`: how far inputs and weights are from their values, each up or down, relative."""
         generator = torch.Generator().manual_seed(seed)
-        inputs = [torch.randn(layer.shape, generator=generator, dtype=torch.float64) * scale for layer in graph.inputs]
+        inputs = [torch.randn(layer.shape, generator=generator, dtype=torch.float64) for layer in graph.inputs]
         double = copy.deepcopy(model).double().train()
         reference = copy.deepcopy(double)
+        if moved:
+            with torch.no_grad():
+                chance = torch.Generator().manual_seed(seed + 1)
+                for x in (*inputs, *reference.parameters()):
+                    x += moved * x * torch.randn(x.shape, generator=chance, dtype=torch.float64).sign()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Using padding='same'")
             outputs = [x for x in tree_leaves(reference(*(x.clone() for x in inputs))) if isinstance(x, Tensor)]
@@ -139,8 +145,11 @@ def compare(
 
 
 def last_bit(model: nn.Module, graph: LayerGraph, seed: int) -> Difference:
-    """What one device makes of inputs that differ in their last bit: no computation can be closer than this to it."""
-    one, other = Truth.of(model, graph, seed), Truth.of(model, graph, seed, scale=1 + LAST_BIT)
+    """What one device makes of inputs and weights that differ in their last bit: nothing can be closer than this to it.
+
+    Of both: a deep convolution with much padding may not see the input at all.
+    """
+    one, other = Truth.of(model, graph, seed), Truth.of(model, graph, seed, moved=LAST_BIT)
     return _difference(other.outputs, one.outputs, other.gradients, one.gradients, other.state, one.state)
 
 

@@ -19,7 +19,8 @@ from slicewise.search.optimum import best_slicings
 from slicewise.search.pins import Pins
 
 DRAWS = 1000
-BATCH = {"unet3d": 1, "cosmoflow": 4}  # samples per device, where 32 are too many
+# samples per device, where 32 are too many
+BATCH = {"unet3d": 1, "cosmoflow": 4, "swin_unetr": 1, "unetr": 1, "weather_swin": 1}
 QUICK = [
     *[("lenet5", 2), ("lenet5", 8), ("alexnet", 4), ("alexnet", 8), ("vgg16", 8), ("resnet50", 4)],
     ("inception_v3", 2),

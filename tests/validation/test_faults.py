@@ -133,6 +133,7 @@ def test_a_link_that_is_cut_between_two_hosts_ends_both(
         finally:
             for process in started:
                 process.kill()
+                process.wait()
     told = [log.read_text() for log in logs]
     assert codes == [3, 3], told
     for number, words in enumerate(told):

@@ -40,11 +40,12 @@ from slicewise.search.optimum import best_of
 from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
 from slicewise.search.reweighting import simulated_bound
-from slicewise.search.solver import Progress, Settings, is_large
+from slicewise.search.solver import Progress, Settings, entries
 from slicewise.simulate.predicting import predicted_step
 from slicewise.units import ROUNDING
 
 OBJECTIVES = ("time", "memory")
+_LARGE = 2e6  # entries of tables that keep a second core busy for longer than it takes to start
 
 
 def fastest_plan(graph: LayerGraph, cluster: Cluster, request: Request, progress: Progress) -> Plan:
@@ -91,7 +92,7 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
     pool = candidates(model, request.space, found, pins)
     priced_s = time.perf_counter() - began_s
     bounding = partial(simulated_bound, pool, found, limit)
-    with Beside(bounding, settings, worth_it=judged and is_large(model, pool.choices)) as beside:
+    with Beside(bounding, settings, worth_it=judged and sum(entries(model, pool.choices)) > _LARGE) as beside:
         try:
             slicings, certificate = best_of(
                 pool,

@@ -68,11 +68,16 @@ class Stall:
 def stalled(
     places: Sequence[Place | None], now_s: float, timeout_s: float, since_s: float, silent: tuple[int, ...] = ()
 ) -> Stall | None:
-    """`since_s`: when ranks were started; those that have said nothing count from then."""
+    """`since_s`: when ranks were started; those that have said nothing count from then.
+
+    The last word of a `silent` rank may be an old one: that it was starting is no reason to wait for it.
+    """
     if any(place is not None and place.doing == DONE for place in places):
         return None
     newest_s = max((place.time_s for place in places if place is not None), default=since_s)
-    starting = any(place is None or place.doing in STARTING for place in places)
+    starting = any(
+        place is None or (place.doing in STARTING and rank not in silent) for rank, place in enumerate(places)
+    )
     waited_s = now_s - newest_s
     if waited_s < (max(_STARTING_S, timeout_s * _STARTING_FACTOR) if starting else timeout_s):
         return None

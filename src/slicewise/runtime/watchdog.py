@@ -12,6 +12,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ class StoreWords(Words):
         self._rank, self._ranks, self._every_s = rank, ranks, every_s
         self._known: list[Place | None] = [None] * ranks
         self._beats = [("", time.monotonic())] * ranks  # what each said last, a beat included, and when that was new
+        self._keys = [f"slicewise/place/{rank}" for rank in range(ranks)]
+        self._talk(0)  # waits for all: from here on, a rank that says nothing is one that fell silent
         threading.Thread(target=self._exchange, name="slicewise-words", daemon=True).start()
 
     def places(self) -> list[Place | None]:
@@ -85,24 +88,26 @@ class StoreWords(Words):
         return tuple(rank for rank, (_, since_s) in heard if rank != self._rank and now_s - since_s > timeout_s / 2)
 
     def _exchange(self) -> None:
-        beat = 0
-        keys = [f"slicewise/place/{rank}" for rank in range(self._ranks)]
-        while not self.closed:
-            own = own_place(self._rank)
-            assert own is not None
+        for beat in count(1):
+            time.sleep(self._every_s)
+            if self.closed:
+                return
             try:
-                beat += 1
-                self._store.set(keys[self._rank], f"{beat} {own.step} {own.marks} {own.doing} {own.layer}")
-                for rank, word in enumerate(self._asked(keys) if self._store.check(keys) else []):
-                    self._hear(rank, word.decode())
+                self._talk(beat)
             except RuntimeError:  # it went with its rank: what was heard last is all that can be told
                 return
-            time.sleep(self._every_s)
 
-    def _asked(self, keys: list[str]) -> list[bytes]:
+    def _talk(self, beat: int) -> None:
+        own = own_place(self._rank)
+        assert own is not None
+        self._store.set(self._keys[self._rank], f"{beat} {own.step} {own.marks} {own.doing} {own.layer}")
+        for rank, word in enumerate(self._asked()):
+            self._hear(rank, word.decode())
+
+    def _asked(self) -> list[bytes]:
         if self._store.has_extended_api():
-            return list(self._store.multi_get(keys))
-        return [self._store.get(key) for key in keys]
+            return list(self._store.multi_get(self._keys))
+        return [self._store.get(key) for key in self._keys]
 
     def _hear(self, rank: int, word: str) -> None:
         if word != self._beats[rank][0]:

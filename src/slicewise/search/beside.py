@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from slicewise.orphans import end_with
-from slicewise.search.deadline import hurry
+from slicewise.search.deadline import hurry, over
 from slicewise.search.solver import Settings
 
 T = TypeVar("T")
@@ -33,15 +33,16 @@ class Beside(Generic[T]):
     def __init__(self, work: Callable[[Settings], T], settings: Settings, *, worth_it: bool) -> None:
         self._work, self._settings = work, settings
         self._process: BaseProcess | None = None
-        if not (worth_it and _can_copy()):
+        if not worth_it or over(settings.deadline_s) or not _can_copy():
             return
         fork = multiprocessing.get_context("fork")
         self._answer, theirs = fork.Pipe(duplex=False)
-        self._process = fork.Process(target=_copy, args=(work, settings, theirs, os.getpid()), daemon=True)
-        with warnings.catch_warnings():
+        process = fork.Process(target=_copy, args=(work, settings, theirs, os.getpid()), daemon=True)
+        with warnings.catch_warnings(), suppress(OSError):  # no room for a copy: here then
             # from Python 3.12 on: numpy's own threads are told of a fork, and the copy asks for no others
             warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
-            self._process.start()
+            process.start()
+            self._process = process
         theirs.close()
 
     def result(self, patience_s: float) -> T:

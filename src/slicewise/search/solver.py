@@ -101,7 +101,7 @@ def solve(
     effort.bounds, lower = _layer_bounds(vectors), _least(vectors)
     clock.charge("tables_s")
     kept = _within(effort.bounds, reach.of(best))
-    if is_large(model, kept):
+    if _is_large(model, kept):
         if not over(settings.deadline_s):
             best, effort.bounds, lower = _refined(model, choices, vectors, kept, best, settings, clock, reach)
             kept = _within(effort.bounds, best.cost)
@@ -253,18 +253,19 @@ def _shared(problem: Problem, left: Sequence[Ints]) -> list[Ints]:
     return [union[key] for key in keys]
 
 
-def is_large(model: CostModel, choices: Sequence[Sized]) -> bool:
-    """Whether tables of all choices would be larger than what is sooner made than bounded."""
-    return model.coarsens and _pairs(model, choices) > _QUICK_PAIRS
-
-
-def _pairs(model: CostModel, kept: Sequence[Sized]) -> float:
-    """Entries of an edge's table, on average over edges that are not alike."""
+def entries(model: CostModel, choices: Sequence[Sized]) -> list[float]:
+    """Of the tables of layout changes, edges that are alike counted once."""
     sizes: dict[tuple[int, int, int], float] = {}
     for i, j, slot in model.graph.edges:
         key = (model.alike[i], model.alike[j], slot)
-        sizes[key] = max(sizes.get(key, 0.0), float(len(kept[i])) * len(kept[j]))
-    return sum(sizes.values()) / max(1, len(sizes))
+        sizes[key] = max(sizes.get(key, 0.0), float(len(choices[i])) * len(choices[j]))
+    return list(sizes.values())
+
+
+def _is_large(model: CostModel, choices: Sequence[Sized]) -> bool:
+    """Whether tables, on average, are sooner bounded than made."""
+    sizes = entries(model, choices)
+    return model.coarsens and sum(sizes) / max(1, len(sizes)) > _QUICK_PAIRS
 
 
 def _refined(

@@ -55,6 +55,16 @@ def test_starting_takes_longer_than_a_layer() -> None:
     assert str(stall).endswith("rank 0 was last seen building the model; rank 1 said nothing yet")
 
 
+def test_a_rank_that_fell_silent_is_not_waited_for_because_its_last_word_was_of_its_start() -> None:
+    """A link that is cut in the first steps: they are over before the next word."""
+    places = [_place(0, 1, "build", step=0), _place(1, 2, "barrier", step=3)]
+    assert stalled(places, 61.0, 60.0, 0.0) is None
+    stall = stalled(places, 61.0, 60.0, 0.0, silent=(0,))
+    assert stall is not None
+    assert stall.behind == (0,)
+    assert str(stall).endswith("; nothing is heard of rank 0 any more: stopped, or a link is down")
+
+
 def test_whoever_reads_the_results_may_take_their_time() -> None:
     assert stalled([_place(0, 1, "done"), _place(1, 1, "update")], 1e6, 60.0, 0.0) is None
 

@@ -89,6 +89,16 @@ def test_a_copy_that_is_killed_is_replaced_by_work_here(copies: None) -> None:
 
 
 @linux
+def test_where_no_copy_can_be_had_it_is_done_here(copies: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> int:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(os, "fork", full)
+    with Beside(lambda _: os.getpid(), Settings(), worth_it=True) as work:
+        assert work.result(60.0) == os.getpid()
+
+
+@linux
 def test_what_is_raised_is_raised_here(copies: None, capfd: pytest.CaptureFixture[str]) -> None:
     def fails(_: Settings) -> int:
         raise ZeroDivisionError("no such bound")
