@@ -1,8 +1,8 @@
 """Work that is done beside other work: in a process of its own where a core is free, otherwise when it is asked for.
 
 The process is a copy of this one (fork): it has the tables, and only its answer travels. That is safe where this
-process has one thread. Elsewhere (a server, systems other than Linux, a rank among ranks) there is no copy, and the
-answer is the same.
+process has one thread. Elsewhere (a server, systems other than Linux, a rank among ranks) there is no copy. The answer
+is the same, unless time runs out on either.
 """
 
 import multiprocessing
