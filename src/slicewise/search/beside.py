@@ -25,6 +25,7 @@ from slicewise.search.deadline import hurry, over
 from slicewise.search.solver import Settings
 
 T = TypeVar("T")
+_AT_MOST_S = 86400.0  # a deadline, so that there is one to be told of
 
 
 class Beside(Generic[T]):
@@ -87,5 +88,6 @@ def _copy(work: Callable[[Settings], T], settings: Settings, answer: Connection,
     signal.signal(signal.SIGUSR1, hurry)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who waits is told, and ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    hurried = replace(settings.until(time.perf_counter() + _AT_MOST_S), progress=lambda _: None)
     with suppress(Exception):  # the one who waits will meet it too, and say so
-        answer.send(work(replace(settings, progress=lambda _: None)))
+        answer.send(work(hurried))

@@ -28,7 +28,6 @@ _SETTLED = 0.2  # of the tolerance: a step that is proven to be this close to th
 class BestStep:
     slicings: Mapping[str, Slicing]
     simulated_s: float
-    bound: Bound
     origin: str  # which plan it is, and what was done to it
     candidates: int  # plans to begin with
     optimum_s: float  # of the additive optimum, simulated
@@ -93,7 +92,6 @@ def best_step(
     return BestStep(
         slicings=slicings,
         simulated_s=descent.simulated_s([simple])[0],
-        bound=bound,
         origin=origin,
         candidates=len(plans),
         optimum_s=seconds[OPTIMUM],

@@ -11,13 +11,13 @@ _hurried = False
 
 
 def hurry(*_: object) -> None:
-    """From now on every deadline of this process is over."""
+    """From now on every deadline of this process is over; work that has none goes on to its end."""
     global _hurried
     _hurried = True
 
 
 def over(deadline_s: float) -> bool:
-    return _hurried or time.perf_counter() > deadline_s
+    return time.perf_counter() > deadline_s or (_hurried and deadline_s < float("inf"))
 
 
 def check(deadline_s: float) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.partition.legal import Space
-from slicewise.search import beside, solver
+from slicewise.search import beside, deadline, solver
 from slicewise.search.baselines import baseline_slicings
 from slicewise.search.beside import Beside
 from slicewise.search.candidates import candidates
@@ -52,20 +52,27 @@ def test_the_answer_comes_from_a_process_of_its_own(copies: None) -> None:
 
 @linux
 def test_it_is_told_when_patience_is_out_and_gives_what_it_has(copies: None, tmp_path: Path) -> None:
-    """Its own deadline is far away."""
+    """It has no deadline of its own."""
     begun = tmp_path / "begun"
 
     def work(settings: Settings) -> tuple[int, float]:
         begun.touch()
         return until_over(settings)
 
-    with Beside(work, replace(Settings(), time_limit_s=600.0), worth_it=True) as beside_this:
+    with Beside(work, Settings(), worth_it=True) as beside_this:
         while not begun.exists():
             time.sleep(0.01)
         where, looked_s = beside_this.result(0.1)
     assert where != os.getpid()
     assert looked_s < 60
     assert not over(time.perf_counter() + 60)  # only the copy was hurried
+
+
+def test_work_without_a_deadline_is_not_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Branch and bound finishes what it has opened: its bound would not hold otherwise."""
+    monkeypatch.setattr(deadline, "_hurried", True)
+    assert over(time.perf_counter() + 60)
+    assert not over(float("inf"))
 
 
 def test_without_a_copy_it_is_done_here_with_the_same_patience() -> None:
@@ -135,8 +142,7 @@ with Beside(work, Settings(), worth_it=True):
 """
 
 
-@linux
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="no core is free for a copy")
+@pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="no core for a copy")
 def test_a_copy_ends_with_a_planner_that_is_killed(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", ENDED, str(tmp_path / "copy")], check=False, timeout=120)
     copy = Path("/proc") / (tmp_path / "copy").read_text() / "stat"
