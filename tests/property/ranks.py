@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.partition.layout import PARTIAL, Layout, Shard, partial_axes
-from slicewise.partition.parts import Box, as_box, boxes, relative, volume
+from slicewise.partition.parts import Box, as_boxes, boxes, relative, volume
 from slicewise.partition.route import Transfer, route
 from slicewise.partition.steps import Op, Step
 
@@ -22,7 +22,7 @@ def numbered(shape: Shape) -> Array:
 
 
 def boxes_of(shape: Shape, layout: Layout, mesh: Mesh) -> list[Box]:
-    return [as_box(start, stop) for start, stop in zip(*boxes(shape, layout, mesh), strict=True)]
+    return as_boxes(boxes(shape, layout, mesh))
 
 
 def cut(whole: Array, box: Box) -> Array:

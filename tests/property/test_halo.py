@@ -18,7 +18,7 @@ from slicewise.partition.choices import Choices
 from slicewise.partition.halo import halo, needed
 from slicewise.partition.layout import Slicing, layouts
 from slicewise.partition.legal import Space, legal_slicings
-from slicewise.partition.parts import as_box, intervals
+from slicewise.partition.parts import as_boxes, intervals
 from slicewise.partition.route import Transfer, route
 from tests.builders import output_extent
 from tests.campaigns import examples
@@ -109,7 +109,7 @@ def test_one_exchange_along_the_halos_axes_brings_all_that_is_read(
     assert exchange is not None
     whole = numbered(layer.input_shapes[0])
     own = boxes_of(layer.input_shapes[0], layouts(layer, slicing).inputs[0], mesh)
-    wanted = [as_box(start, stop) for start, stop in zip(exchange.start, exchange.stop, strict=True)]
+    wanted = as_boxes((exchange.start, exchange.stop))
     for rank in range(mesh.devices):
         group = mesh.group(rank, exchange.axes)
         mine = [own[member] for member in group]
@@ -129,7 +129,7 @@ def slowest_rank_s(layer: Layer, slicing: Slicing, network: Network) -> float:
     if exchange is None:
         return 0.0
     own = boxes_of(layer.input_shapes[0], layouts(layer, slicing).inputs[0], mesh)
-    wanted = [as_box(start, stop) for start, stop in zip(exchange.start, exchange.stop, strict=True)]
+    wanted = as_boxes((exchange.start, exchange.stop))
     transfers = [
         Transfer(group[moved.source], group[moved.target], moved.box)
         for group in groups(mesh, exchange.axes)

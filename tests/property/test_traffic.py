@@ -10,7 +10,7 @@ from slicewise.partition.halo import halo
 from slicewise.partition.layout import layouts as layer_layouts
 from slicewise.partition.layout import statistics_axes
 from slicewise.partition.legal import Space, legal_slicings
-from slicewise.partition.parts import Box, as_box, volume
+from slicewise.partition.parts import Box, as_boxes, volume
 from slicewise.partition.route import Transfer, route
 from slicewise.partition.steps import Op, steps
 from tests.campaigns import examples
@@ -65,7 +65,7 @@ def test_a_halo_exchange_sends_the_items_of_its_route(layer: Layer, mesh: Mesh, 
         assert halo_items(layer, slicing, mesh) == 0
         return
     own = boxes_of(layer.input_shapes[0], layer_layouts(layer, slicing).inputs[0], mesh)
-    needed: list[Box] = [as_box(a, b) for a, b in zip(exchange.start, exchange.stop, strict=True)]
+    needed: list[Box] = as_boxes((exchange.start, exchange.stop))
     items = sum(
         sent_items(route([own[rank] for rank in group], [needed[rank] for rank in group]))
         for group in groups(mesh, exchange.axes)

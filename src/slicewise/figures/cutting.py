@@ -11,7 +11,7 @@ from slicewise.graph.kind import Kind
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo
 from slicewise.partition.layout import Layout, Shard, Slicing, layouts, partial_axes
-from slicewise.partition.parts import Box, as_box, boxes
+from slicewise.partition.parts import Box, as_boxes, boxes
 
 Place = tuple[int, ...]  # a part's number along each dim
 
@@ -60,13 +60,12 @@ def _name(layer: Layer, slot: int) -> str:
 def _cut(
     name: str, letters: str, shape: tuple[int, ...], layout: Layout, mesh: Mesh, borrowed: Mapping[str, int]
 ) -> Cut:
-    start, stop = boxes(shape, layout, mesh)
-    numbers = np.stack([np.unique(column, return_inverse=True)[1] for column in start.T], axis=1)
+    bounds = boxes(shape, layout, mesh)
+    numbers = np.stack([np.unique(column, return_inverse=True)[1] for column in bounds[0].T], axis=1)
     held: dict[Place, tuple[Box, tuple[int, ...]]] = {}
-    for rank, row in enumerate(numbers):
-        place = tuple(int(number) for number in row)
-        box, ranks = held.get(place, (as_box(start[rank], stop[rank]), ()))
-        held[place] = (box, (*ranks, rank))
+    for rank, (row, box) in enumerate(zip(numbers.tolist(), as_boxes(bounds), strict=True)):
+        _, ranks = held.get(tuple(row), (box, ()))
+        held[tuple(row)] = (box, (*ranks, rank))
     parts = {
         letters[dim]: prod(mesh.sizes[axis] for axis, at in enumerate(layout) if at == Shard(dim))
         for dim in range(len(letters))

@@ -31,19 +31,20 @@ def intervals(extent: int, axes: tuple[int, ...], mesh: Mesh) -> tuple[Ints, Int
     return start, stop
 
 
-def boxes(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[Ints, Ints]:
-    """Start and stop as arrays [rank, tensor dim]."""
-    start = np.empty((mesh.devices, len(shape)), dtype=np.int64)
+def boxes(shape: tuple[int, ...], layout: Layout, mesh: Mesh, ranks: Sequence[int] | None = None) -> tuple[Ints, Ints]:
+    """Start and stop as arrays [rank, tensor dim]; of all ranks, or of some in their order."""
+    chosen = slice(None) if ranks is None else list(ranks)
+    start = np.empty((mesh.devices if ranks is None else len(ranks), len(shape)), dtype=np.int64)
     stop = np.empty_like(start)
     for dim, extent in enumerate(shape):
-        start[:, dim], stop[:, dim] = intervals(extent, sharding_axes(layout, dim), mesh)
+        starts, stops = intervals(extent, sharding_axes(layout, dim), mesh)
+        start[:, dim], stop[:, dim] = starts[chosen], stops[chosen]
     return start, stop
 
 
 def box(shape: tuple[int, ...], layout: Layout, mesh: Mesh, rank: int) -> Box:
     """The part of one rank."""
-    start, stop = boxes(shape, layout, mesh)
-    return as_box(start[rank], stop[rank])
+    return as_boxes(boxes(shape, layout, mesh, (rank,)))[0]
 
 
 def largest(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> tuple[int, ...]:
@@ -61,8 +62,10 @@ def held_items(shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> int:
     return prod(shape) * copies
 
 
-def as_box(start: Ints, stop: Ints) -> Box:
-    return tuple((int(a), int(b)) for a, b in zip(start, stop, strict=True))
+def as_boxes(bounds: tuple[Ints, Ints]) -> list[Box]:
+    """A box per row; all at once, for there may be a thousand."""
+    start, stop = (bound.tolist() for bound in bounds)
+    return [tuple(zip(a, b, strict=True)) for a, b in zip(start, stop, strict=True)]
 
 
 def intersections(one: Box, other: Box, periods: Sequence[int] | None = None) -> Iterator[Box]:

@@ -17,7 +17,7 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.partition.halo import halo, needed_boxes, periods
 from slicewise.partition.layout import Slicing, layouts
-from slicewise.partition.parts import Box, as_box, box, boxes
+from slicewise.partition.parts import Box, as_boxes, box, boxes
 from slicewise.runtime.clock import span
 from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.groups import Groups
@@ -42,9 +42,9 @@ def compile_join(layer: Layer, slicing: Slicing, groups: Groups, dims: Collectio
     placed = layouts(layer, slicing)
     exchange = halo(layer, slicing, mesh)
     members = groups.members(exchange.axes) if exchange else [rank]
-    own = [as_box(a, b) for a, b in zip(*boxes(layer.input_shapes[0], placed.inputs[0], mesh), strict=True)]
+    own = as_boxes(boxes(layer.input_shapes[0], placed.inputs[0], mesh))
     sliced = [dim for dim in dims if dim in slicing]
-    needed = [as_box(a, b) for a, b in zip(*needed_boxes(layer, slicing, mesh, sliced), strict=True)]
+    needed = as_boxes(needed_boxes(layer, slicing, mesh, sliced))
     region = _region(layer, slicing, needed[rank], box(layer.shape, placed.output, mesh, rank), dims)
     if exchange is None and region == own[rank]:
         return None

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from slicewise.partition.layout import PARTIAL, Layout, Shard, partial_axes
-from slicewise.partition.parts import as_box, boxes, relative
+from slicewise.partition.parts import as_boxes, box, boxes, relative
 from slicewise.partition.steps import Op, Step, steps
 from slicewise.runtime.clock import span
 from slicewise.runtime.collectives import all_gather, all_reduce
@@ -34,7 +34,7 @@ def _compile(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
 
 def _local(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
     """Cut out the part that this rank keeps; under a new Partial only the first rank of the axis keeps anything."""
-    own, kept = (_boxes(shape, layout, groups)[groups.rank] for layout in (step.source, step.target))
+    own, kept = (box(shape, layout, groups.mesh, groups.rank) for layout in (step.source, step.target))
     slices = relative(kept, own)
     new_partial = [axis for axis in partial_axes(step.target) if step.source[axis] is not PARTIAL]
     silent = any(groups.mesh.coordinates[groups.rank, axis] for axis in new_partial)
@@ -64,15 +64,15 @@ def _all_gather(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
 def _all_to_all(shape: tuple[int, ...], step: Step, groups: Groups) -> Move:
     members = groups.members(step.axes)
     summed = [axis for axis in partial_axes(step.source) if isinstance(step.target[axis], Shard)]
-    own, needed = (_boxes(shape, layout, groups) for layout in (step.source, step.target))
+    own, needed = (as_boxes(boxes(shape, layout, groups.mesh, members)) for layout in (step.source, step.target))
     summands: dict[tuple[int, ...], int] = {}
     terms = [
         summands.setdefault(tuple(int(groups.mesh.coordinates[rank, axis]) for axis in summed), len(summands))
         for rank in members
     ]
     return Exchange.compile(
-        own=[own[rank] for rank in members],
-        needed=[needed[rank] for rank in members],
+        own=own,
+        needed=needed,
         me=members.index(groups.rank),
         group=groups.of(step.axes),
         terms=terms if summed else None,
@@ -90,11 +90,6 @@ def gathered(x: Tensor, dim: int, members: int, group: dist.ProcessGroup | None)
     """Every member's part, joined along `dim`."""
     parts = all_gather(x, members, group)
     return parts if dim == 0 else torch.cat(parts.split(x.shape[0]), dim)
-
-
-def _boxes(shape: tuple[int, ...], layout: Layout, groups: Groups) -> list[Any]:
-    start, stop = boxes(shape, layout, groups.mesh)
-    return [as_box(a, b) for a, b in zip(start, stop, strict=True)]
 
 
 def move(x: Tensor, forward: Sequence[Move], backward: Sequence[Move], layer: str) -> Tensor:
