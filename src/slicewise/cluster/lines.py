@@ -14,9 +14,15 @@ from msgspec import to_builtins
 from slicewise.cluster.cluster_file import LineFields
 
 # kinds whose time is measured: matrix products, then what moves memory
-MULTIPLIED = ("linear", "product", "attention", "pointwise", "window", "strided", "volume", "grouped", "depthwise")
+MULTIPLIED = (
+    "linear", "product", "attention", "pointwise", "window", "strided", "volume", "plain_volume", "grouped", "depthwise"
+)  # fmt: skip
 MOVED = ("norm", "shared_norm", "layer_norm", "maxpool", "pool", "global_pool", "elementwise", "smooth", "sum", "copy")
-ALSO = {"attention": "product", "layer_norm": "norm"}  # the line of profiles that have none of their own
+ALSO = {
+    "attention": "product",
+    "layer_norm": "norm",
+    "plain_volume": "volume",
+}  # the line of profiles that have none of their own
 UPDATE = "update"  # its lines are the optimizers'; a call for every weight
 BACKWARD = ("backward_input", "backward_weight")
 

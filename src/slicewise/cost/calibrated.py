@@ -2,15 +2,18 @@
 
 seconds = call_s + s_per_flop * FLOPs + s_per_item * items + s_per_weight * weights        a line per kind and direction
 
-A norm whose statistics are shared by several devices is a kind of its own: another kernel runs it. Kinds that were not
-measured, and dtypes other than fp32, are priced as `analytic` prices them.
+Where another kernel runs a part than the whole, the part has a line of its own: a norm whose statistics are shared by
+several devices, a small volume on a CPU. Kinds that were not measured, and dtypes other than fp32, are priced as
+`analytic` prices them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slicewise.cluster.lines import ALSO, MULTIPLIED, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
@@ -26,6 +29,8 @@ _SMOOTH = (
     "gelu", "silu", "mish", "sigmoid", "tanh", "softmax", "log_softmax", "softplus", "elu", "selu", "hardswish", "exp",
     "log", "pow", "dropout", "feature_dropout", "drop_path",
 )  # fmt: skip
+# when PyTorch takes which convolution of volumes on a CPU
+_MANY_SAMPLES, _SMALL_WINDOW, _SMALL_LINES = 16, 3, 20480
 
 
 @final
@@ -36,11 +41,11 @@ class CalibratedCompute(PassCompute):
         line = self._line(kind, direction)
         if line is None:
             return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
-        alone = _seconds(line, layer, part, direction)
-        shared = self._line("shared_norm", direction) if layer.kind is Kind.NORM else None
-        if shared is None:
-            return alone
-        return np.where(part.sharing > 1, _seconds(shared, layer, part, direction), alone)
+        usual_s = _seconds(line, layer, part, direction)
+        for other_kind, where in _other_kernel(layer, kind, part).items():
+            if (other := self._line(other_kind, direction)) is not None:
+                return np.where(where, _seconds(other, layer, part, direction), usual_s)
+        return usual_s
 
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         line = self._line(UPDATE, self.training.optimizer)
@@ -65,6 +70,28 @@ def _seconds(line: Line, layer: Layer, part: Share, direction: str) -> Floats:
         line.call_s + line.s_per_flop * flops + line.s_per_item * items + line.s_per_weight * part.weight_items
     )
     return seconds
+
+
+def _other_kernel(layer: Layer, kind: str, part: Share) -> dict[str, NDArray[np.bool_]]:
+    """The line that some of the parts have instead, and which."""
+    if layer.kind is Kind.NORM:
+        return {"shared_norm": part.sharing > 1}
+    if kind == "volume":
+        return {"plain_volume": runs_plainly([window.kernel for window in layer.windows.values()], part)}
+    return {}
+
+
+def runs_plainly(kernel: Sequence[int], part: Share) -> NDArray[np.bool_]:
+    """Whether PyTorch's own plain convolution runs on a CPU, not oneDNN's, which is several times as fast.
+
+    That is so where a part is small and a single sample, and for 1x1x1 windows on one thread, unless there are many
+    samples (`use_mkldnn` in ATen's Convolution.cpp). On other devices both lines say the same.
+    """
+    if all(size == 1 for size in kernel):
+        return part.samples < _MANY_SAMPLES
+    if all(size > _SMALL_WINDOW for size in kernel[-2:]):
+        return np.zeros(len(part.samples), dtype=bool)
+    return (part.samples == 1) & (part.lines <= _SMALL_LINES)
 
 
 def line_kind(layer: Layer) -> str:

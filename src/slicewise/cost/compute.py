@@ -25,7 +25,9 @@ from slicewise.partition.choices import Choices, Floats, Ints
 class Share:
     """The largest share of a layer that one device gets (that of rank 0: chunks only get smaller), per choice."""
 
+    samples: Ints
     inputs: tuple[Ints, ...]  # items
+    lines: Ints  # of the first input along its last dim
     output: Ints
     weights: tuple[Ints, ...]
     rows: Ints  # the layer as a matrix product: rows x reduction times reduction x columns, per group
@@ -95,7 +97,9 @@ def shares(layer: Layer, choices: Choices) -> Share:
         columns = np.maximum(1, filters // groups)
         reduction = part(dims, shape) // filters
     return Share(
+        samples=part(Dim.N, (layer.shape[layer.dims.index(Dim.N)],)) if Dim.N in layer.dims else one,
         inputs=inputs,
+        lines=part(layer.input_dims[0][:-1], layer.input_shapes[0][:-1]) if inputs else one,
         output=part(layer.dims, layer.shape),
         weights=weights,
         rows=rows,

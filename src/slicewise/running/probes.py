@@ -52,7 +52,15 @@ _STRIDED = (
     (2, 3, 64, 112, 7, 2), (4, 128, 128, 28, 3, 2), (4, 256, 512, 28, 1, 2), (4, 3, 64, 112, 11, 4),
     (1, 16, 16, 16, 3, 2), (2, 3, 64, 224, 11, 4), (2, 3, 64, 224, 7, 2),
 )  # fmt: skip
-_VOLUME = ((1, 16, 16, 24, 3), (1, 32, 32, 12, 3), (1, 64, 64, 6, 3), (1, 4, 16, 32, 3), (1, 32, 8, 12, 1))
+_VOLUME = (
+    (2, 16, 16, 24, 3),
+    (2, 32, 32, 12, 3),
+    (2, 64, 64, 6, 3),
+    (2, 4, 16, 32, 3),
+    (1, 16, 16, 48, 3),
+    (2, 128, 128, 6, 3),
+)
+_PLAIN_VOLUME = ((16, 16, 24, 3), (32, 32, 12, 3), (64, 64, 6, 3), (32, 8, 12, 1), (16, 4, 32, 1))  # of one sample
 _DEPTHWISE = ((4, 64, 28), (4, 192, 14), (2, 32, 56), (1, 32, 7))
 _GROUPED = ((4, 128, 28, 32), (4, 256, 14, 32), (1, 64, 7, 8))
 _LINEAR = (
@@ -78,6 +86,8 @@ def probes(scale: int = 1) -> Iterator[Probe]:
         yield _convolution("strided", (scale * batch, channels, side, side), filters, kernel, stride=stride)
     for batch, channels, filters, side, kernel in _VOLUME:
         yield _convolution("volume", (scale * batch, channels, side, side, side), filters, kernel)
+    for channels, filters, side, kernel in _PLAIN_VOLUME:
+        yield _convolution("plain_volume", (1, scale * channels, side, side, side), scale * filters, kernel)
     for batch, channels, side in _DEPTHWISE:
         yield _convolution("depthwise", (scale * batch, channels, side, side), channels, 3, groups=channels)
     for batch, channels, side, groups in _GROUPED:

@@ -5,7 +5,7 @@ one sample and of two, give the shard of any batch; seconds then come from the p
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -341,20 +341,11 @@ def _sized(one: Share, step: Share, samples: Any) -> Share:
 
 
 def _joined(left: Share, right: Share, of: Callable[[Ints, Ints], Ints]) -> Share:
-    return Share(
-        inputs=tuple(map(of, left.inputs, right.inputs)),
-        output=of(left.output, right.output),
-        weights=tuple(map(of, left.weights, right.weights)),
-        rows=of(left.rows, right.rows),
-        columns=of(left.columns, right.columns),
-        reduction=of(left.reduction, right.reduction),
-        groups=of(left.groups, right.groups),
-        tiled_rows=of(left.tiled_rows, right.tiled_rows),
-        again=of(left.again, right.again),
-        sharing=of(left.sharing, right.sharing),
-        borders=of(left.borders, right.borders),
-        block=of(left.block, right.block),
-    )
+    joined: dict[str, Any] = {}
+    for name in (known.name for known in fields(Share)):
+        one, other = getattr(left, name), getattr(right, name)
+        joined[name] = tuple(map(of, one, other)) if isinstance(one, tuple) else of(one, other)
+    return Share(**joined)
 
 
 def _over(taken_s: float, modelled_s: float) -> float:

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slicewise.cluster.lines import Line
 from slicewise.cost.analytic import AnalyticModel
-from slicewise.cost.calibrated import CalibratedModel, line_kind
+from slicewise.cost.calibrated import CalibratedModel, line_kind, runs_plainly
+from slicewise.cost.compute import shares
 from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.graph.dims import Dim
@@ -16,6 +20,7 @@ from slicewise.partition.choices import Choices
 from slicewise.partition.legal import legal_choices
 from slicewise.planning.asking import plan
 from tests.builders import DEVICE, Net, machine, small_cnn
+from tests.campaigns import examples
 
 LINE = Line(call_s=1e-5, s_per_flop=1e-10, s_per_item=1e-9, s_per_weight=1e-8)
 LINES = {
@@ -54,6 +59,40 @@ def test_a_norm_across_ranks_is_a_kind_of_its_own() -> None:
     items = 2 * 4 * 4 * 8 * 8 / 2
     assert seconds(name, Dim.F, net)[:2] == pytest.approx((1e-9 * items, 2e-9 * items))
     assert seconds(name, Dim.N, net)[:2] == pytest.approx((5e-9 * items, 7e-9 * items))
+
+
+@given(
+    samples=st.sampled_from([1, 2, 15, 16]),
+    channels=st.sampled_from([1, 4, 32, 128]),
+    sides=st.tuples(*[st.integers(5, 40)] * 3),
+    kernel=st.sampled_from([1, 3, 5]),
+)
+@examples(200)
+def test_the_plain_kernel_of_volumes_runs_where_pytorch_takes_it(
+    samples: int, channels: int, sides: tuple[int, int, int], kernel: int
+) -> None:
+    net = Net()
+    name = net.conv(net.input(samples, channels, *sides), 4, kernel=kernel, padding=kernel // 2)
+    part = shares(net.graph[name], Choices.of([(None,)], PAIR.mesh))
+    x, weight = torch.empty(samples, channels, *sides), torch.empty(4, channels, *[kernel] * 3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        chosen = torch._C._select_conv_backend(x, weight, None, [1] * 3, [kernel // 2] * 3, [1] * 3, False, [0] * 3, 1)
+    finally:
+        torch.set_num_threads(threads)
+    assert bool(runs_plainly([kernel] * 3, part)) == (chosen == torch._C._ConvBackend.Slow3d)
+
+
+def test_a_volume_that_the_plain_kernel_runs_is_a_kind_of_its_own() -> None:
+    lines = {"volume": {"forward": Line(call_s=1.0)}, "plain_volume": {"forward": Line(call_s=3.0)}}
+    pair = replace(PAIR, device=replace(DEVICE, layers=lines))
+    net = Net()
+    name = net.conv(net.input(2, 4, 8, 8, 8), 4)
+    taken = CalibratedModel(net.graph, pair).layer_seconds(
+        net.graph[name], Choices.of([(None,), (Dim.N,), (Dim.H,)], pair.mesh)
+    )
+    assert taken.forward_s.tolist() == [1.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize(
