@@ -13,6 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
+from slicewise.graph.batch_numbers import check_batch_numbers
 from slicewise.graph.concats import pairwise_concats
 from slicewise.graph.empties import leave_out_empties
 from slicewise.graph.fingerprint import fingerprint
@@ -21,6 +22,7 @@ from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.kind import Kind
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.multihead import batch_kept_apart
+from slicewise.graph.own_gradients import no_own_gradients
 from slicewise.graph.refusals import reason
 from slicewise.graph.regions import inline_regions
 from slicewise.graph.returns import Returns
@@ -33,6 +35,7 @@ Sample = torch.Tensor | tuple[Any, ...] | Mapping[str, Any]
 # Captured with this many samples: a prime, so that its multiples are the batch's doing. A layer may happen to be as
 # wide as a multiple of one of them, but hardly of both.
 _PROBES = (211, 223)
+_FEW = 2  # as many as norms need
 
 
 class OpaqueLayerWarning(UserWarning):
@@ -72,6 +75,8 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
         graph = _captured(model, sample, name)
         if watched.changed() and _captured(model, sample, name).layers != graph.layers:
             raise watched.refusal()
+    with Untouched(model, name):
+        check_batch_numbers(model, name, [(count, *_probe(sample, count)) for count in (_PROBES[0], _FEW)])
     tensors = [x for x in (*_split(sample)[0], *_split(sample)[1].values()) if isinstance(x, torch.Tensor)]
     return replace(graph, fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]))
 
@@ -88,10 +93,8 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
     tensors = [x for x in (*given, *named.values()) if isinstance(x, torch.Tensor)]
     if not tensors or not tensors[0].shape:
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
-    batch = tensors[0].shape[0]
     for probe in _PROBES:
-        given_probe, named_probe = _probed((given, named), batch, probe)
-        program = _export(model, given_probe, named_probe, name)
+        program = _export(model, *_probe(sample, probe), name)
         inline_regions(program.graph_module)
         write_new_tensors(program.graph)
         leave_out_empties(program.graph)
@@ -111,24 +114,27 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
         layers=tuple(layers),
         returns=Returns.of(program.call_spec.out_spec, tracer.returned),
     )
-    return graph.with_batch(batch)
+    return graph.with_batch(tensors[0].shape[0])
 
 
-def _probed(given: Any, batch: int, probe: int) -> Any:
-    """Tensors of the batch become tensors of the probe's, with no memory behind them: a sample may be large."""
+def _probe(sample: Sample, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The sample with another number of samples, and no memory behind its tensors: they may be large."""
+    given = _split(sample)
+    batch = next(x.shape[0] for x in (*given[0], *given[1].values()) if isinstance(x, torch.Tensor))
     with FakeTensorMode(allow_non_fake_inputs=True):
-        return torch.utils._pytree.tree_map_only(
+        probed: tuple[tuple[Any, ...], dict[str, Any]] = torch.utils._pytree.tree_map_only(
             torch.Tensor,
             lambda x: torch.empty(
-                (probe, *x.shape[1:]) if x.shape[:1] == (batch,) else x.shape, dtype=x.dtype, device=x.device
+                (count, *x.shape[1:]) if x.shape[:1] == (batch,) else x.shape, dtype=x.dtype, device=x.device
             ),
             given,
         )
+    return probed
 
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), _quiet(), batch_kept_apart(), FiniteNumbers():
+        with warnings.catch_warnings(), _quiet(), batch_kept_apart(), no_own_gradients(), FiniteNumbers():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except (Exception, SystemExit) as error:  # forward() may call exit()

@@ -1,7 +1,8 @@
 """A network as slicewise sees it: layers in execution order, saved as readable JSON."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from slicewise.saving import write_file
 
 SCHEMA_VERSION = 1
 READABLE = (1,)
+_OF = " of layers "  # between the fingerprint of a model and the digest of what was captured of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +166,16 @@ class LayerGraph:
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
-        known = {"returns": self.returns and self.returns.to_dict(), "fingerprint": self.fingerprint}
+        layers = [_layer_fields(layer) for layer in self.layers]
+        known = {
+            "returns": self.returns and self.returns.to_dict(),
+            "fingerprint": self.fingerprint and f"{self.fingerprint}{_OF}{_digest(layers)}",
+        }
         return {
             "schema_version": SCHEMA_VERSION,
             "name": self.name,
             **{name: value for name, value in known.items() if value is not None},
-            "layers": [_layer_fields(layer) for layer in self.layers],
+            "layers": layers,
         }
 
     @classmethod
@@ -187,7 +193,7 @@ class LayerGraph:
                 name=fields.name,
                 layers=layers,
                 returns=Returns.from_dict(document["returns"]) if fields.returns else None,
-                fingerprint=fields.fingerprint,
+                fingerprint=_fingerprint_of(fields.fingerprint, document["layers"]),
             )
         except GraphError as error:
             raise GraphError(f"{origin}: {error}") from error
@@ -200,6 +206,16 @@ class LayerGraph:
     @classmethod
     def load(cls, path: str | Path) -> "LayerGraph":
         return cls.from_json(read_text(Path(path), GraphError, "a saved graph"), str(path))
+
+
+def _fingerprint_of(told: str | None, layers: Sequence[Any]) -> str | None:
+    """The model's, if these layers are those that it was written with: edited ones are no longer that model's."""
+    fingerprint, of, digest = (told or "").partition(_OF)
+    return fingerprint if of and digest == _digest(layers) else None
+
+
+def _digest(layers: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(layers, sort_keys=True).encode()).hexdigest()
 
 
 def _layer_fields(layer: Layer) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from typing import Any
 
+from slicewise.graph.own_gradients import OwnGradient
+
 _VALUES = ("data-dependent", "Data dependent", "data dependent", "GuardOnDataDependent", "DynamicOutputShape")
 _HOST = ("numpy", "FakeTensor", ".item()", "tolist")
 
 
 def reason(error: BaseException, given: tuple[Any, ...]) -> str:
     """One line: what was found, and what would work."""
+    if isinstance(error, OwnGradient):
+        return str(error)
     first_line = str(error).strip().split("\n")[0]
     kind = type(error).__name__
     said = f"{kind}: {first_line}"

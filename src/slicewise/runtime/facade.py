@@ -54,10 +54,16 @@ def facade_of(value: Tensor, trained: bool) -> nn.Parameter:
 
 
 def refuse_hooks(model: nn.Module) -> None:
-    """Of weights, set before: nothing would call them."""
+    """Of gradients, set before: nothing would call them."""
     for name, parameter in model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             _refuse(name)
+    for name, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise PlanError(
+                f"{name or type(module).__name__}: backward hooks do not run in a sliced network; "
+                "hook the network that parallelize returns, or its output"
+            )
 
 
 def _refuse(what: str) -> NoReturn:

@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,57 @@ def test_a_missing_field_is_named(field: str) -> None:
     del fields["layers"][1][field]
     with pytest.raises(GraphError, match=rf"layers\[1\].{field} is missing; must be "):
         LayerGraph.from_json(json.dumps(fields))
+
+
+LEAF = {"type": None, "context": None, "children_spec": []}
+
+
+def _returning(tree: object, leaves: int = 1) -> dict[str, Any]:
+    return small_cnn().to_dict() | {"returns": {"tree": json.dumps([1, tree]), "leaves": [0] * leaves}}
+
+
+@pytest.mark.parametrize(
+    ("tree", "leaves"),
+    [
+        (LEAF, 1),
+        ({"type": "builtins.tuple", "context": "null", "children_spec": [LEAF, LEAF]}, 2),
+        ({"type": "builtins.dict", "context": '["out"]', "children_spec": [LEAF]}, 1),
+    ],
+)
+def test_plain_structures_of_outputs_survive_the_file(tree: object, leaves: int) -> None:
+    graph = LayerGraph.from_dict(_returning(tree, leaves))
+    assert graph.returns is not None
+    assert graph.returns.build(["y"]) == {1: "y", 2: ("y", "y")}[leaves] or graph.returns.build(["y"]) == {"out": "y"}
+
+
+def test_a_structure_that_names_code_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lurking.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    context = {"default_factory_module": "lurking", "default_factory_name": "make", "dict_context": ["a"]}
+    tree = {"type": "collections.defaultdict", "context": json.dumps(context), "children_spec": [LEAF]}
+    assert LayerGraph.from_dict(_returning(tree)).returns is None
+    assert LayerGraph.from_dict(_returning({**tree, "type": "transformers.Output"})).returns is None
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "nothing",
+        {"type": None},
+        {"type": "builtins.dict", "context": '[{"__enum__": true, "fqn": "a:b"}]', "children_spec": [LEAF]},
+        {"type": "builtins.dict", "context": '["a", "b"]', "children_spec": [LEAF]},
+        {"type": "builtins.tuple", "context": "null", "children_spec": [LEAF, LEAF]},
+    ],
+)
+def test_a_structure_that_makes_no_sense_is_refused(tree: object) -> None:
+    with pytest.raises(GraphError, match=r"returns\.tree"):
+        LayerGraph.from_dict(_returning(tree))
+
+
+def test_a_graph_that_was_edited_is_no_longer_the_models_own() -> None:
+    graph = replace(small_cnn(), fingerprint="f00d")
+    assert LayerGraph.from_json(graph.to_json()).fingerprint == "f00d"
+    edited = graph.to_dict()
+    edited["layers"][2]["options"]["op"] = "aten.tanh.default"
+    assert LayerGraph.from_dict(edited).fingerprint is None
+    assert LayerGraph.from_dict(graph.to_dict() | {"fingerprint": "f00d"}).fingerprint is None

@@ -1,11 +1,14 @@
 """A capture sees what forward() does besides computing, and leaves the model as it was."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from slicewise.errors import GraphError
 from slicewise.graph.capture import capture
@@ -101,3 +104,62 @@ def test_a_spectral_norm_is_refused_by_name() -> None:
     model = nn.Sequential(torch.nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 4, 3)))
     with pytest.raises(GraphError, match=r"writes into 0\.parametrizations\.weight\.0\._u"):
         capture(model, SAMPLE)
+
+
+class _Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return -gradients[0]
+
+
+class _Then(_Counting):
+    """The convolution, then `function` of its output and the input."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.conv(x), x)
+
+
+def _hooked(y: Tensor, _: Tensor) -> Tensor:
+    y.register_hook(lambda gradient: gradient * 3)
+    return y * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda y, _: _Reversed.apply(y), r"_Reversed\.apply\(\), whose own backward\(\)"),
+        (_hooked, "hooks a tensor"),
+        (lambda y, x: y * (1.0 / len(x)), "mul with 0.0047.* for 211 samples and with 0.5 for 2"),
+        (lambda y, x: y * len(x) ** 0.5, "mul with 14.5"),
+        (lambda y, x: y * 2 if len(x) > 10 else y, "something else for 2 samples than for 211"),
+    ],
+)
+def test_what_a_captured_network_would_not_do_is_refused(
+    function: Callable[[Tensor, Tensor], Tensor], told: str
+) -> None:
+    with pytest.raises(GraphError, match=told):
+        capture(_Then(function), SAMPLE)
+    assert torch.autograd.Function.apply.__qualname__.endswith("apply")
+    assert torch.Tensor.register_hook.__name__ == "register_hook"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y, x: y / len(x),
+        lambda y, x: y.reshape(len(x), -1),
+        lambda y, _: checkpoint(torch.relu, y, use_reentrant=True),
+        lambda y, _: y + (torch.round(y) - y).detach(),
+        lambda y, x: y + x.new_zeros(len(x), 1, 1, 1),
+    ],
+)
+def test_what_follows_the_number_of_samples_is_taken(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    assert capture(_Then(function), SAMPLE).batch == 2
