@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
@@ -90,7 +91,7 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
     batch = tensors[0].shape[0]
     for probe in _PROBES:
-        given_probe, named_probe = _probed((given, named), batch, probe)
+        given_probe, named_probe = _probed((given, named), batch, probe, model)
         program = _export(model, given_probe, named_probe, name)
         inline_regions(program.graph_module)
         write_new_tensors(program.graph)
@@ -114,9 +115,10 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
     return graph.with_batch(batch)
 
 
-def _probed(given: Any, batch: int, probe: int) -> Any:
+def _probed(given: Any, batch: int, probe: int, model: nn.Module) -> Any:
     """Tensors of the batch become tensors of the probe's, with no memory behind them: a sample may be large."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    held = [*model.parameters(), *model.buffers()]  # of a bare model, without memory too
+    with detect_fake_mode(held) or FakeTensorMode(allow_non_fake_inputs=True):
         return torch.utils._pytree.tree_map_only(
             torch.Tensor,
             lambda x: torch.empty(

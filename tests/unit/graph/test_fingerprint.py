@@ -21,7 +21,7 @@ def _set(gain: float) -> None:
     global GAIN
     GAIN = gain
     settings = ModuleType("slicewise_settings")
-    settings.GAIN = gain  # type: ignore[attr-defined]
+    settings.SCALE = gain  # type: ignore[attr-defined]
     sys.modules["slicewise_settings"] = settings
     _doubled.gain = gain  # type: ignore[attr-defined]
 
@@ -67,9 +67,9 @@ class _Held(nn.Module):
 
 class _Imports(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        from slicewise_settings import GAIN  # type: ignore[import-not-found]
+        from slicewise_settings import SCALE  # type: ignore[import-not-found]
 
-        scaled: Tensor = x * GAIN
+        scaled: Tensor = x * SCALE
         return scaled
 
 
