@@ -44,7 +44,7 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
     """The layers of `model` as run in training mode on `sample`; weights are not read.
 
     Several inputs are a tuple, or a dict by the names that forward() gives them. Outputs that are tuples, dicts or
-    dataclasses become one output layer per tensor.
+    dataclasses (registered by `torch.export.register_dataclass`) become one output layer per tensor.
 
     >>> graph = capture(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), torch.zeros(2, 3, 16, 16))
     >>> [layer.name for layer in graph]
