@@ -57,7 +57,7 @@ class Modules:
         """`root`: the network, with the parts of `model`; `of_root`: which of the model's attributes it takes."""
         parts = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
         self._model, self._of_root = model, tuple(of_root)
-        self._modules = {"": root, **parts}
+        self._modules: dict[str, nn.Module] = {"": root, **parts}
         self._every = list(self._modules.values())
         self._kinds = list(map(type, self._every))
         for name, module in parts.items():
