@@ -195,6 +195,14 @@ def _from_file(path: str) -> float:
     return _off(parallelize(copy.deepcopy(model), path), model)
 
 
+def test_what_is_no_plan_is_refused_by_its_type(pair: World) -> None:
+    assert pair.run(_no_plan) == "the plan must be a Plan, or the path of a plan's file (got a dict)"
+
+
+def _no_plan() -> str:
+    return _error(lambda: parallelize(_made(), {"layers": []}))  # type: ignore[arg-type]
+
+
 def test_a_plan_of_the_first_version_runs_the_model_that_is_passed(pair: World) -> None:
     off, refused = pair.run(_first_version)
     assert off < 1e-5

@@ -1,6 +1,7 @@
 """Modules of a sliced network are the model's own: their modes, numbers and frozen weights are followed."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
-from slicewise.graph.capture import capture
+from slicewise.graph.capture import OpaqueLayerWarning, capture
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
@@ -191,6 +192,161 @@ def _dropout_in_eval() -> tuple[float, bool]:
     net.get_submodule("1").train()
     one, two = net(torch.ones(2, 4)), net(torch.ones(2, 4))
     return float((one == 0).float().mean()), not torch.equal(one, two)
+
+
+class _TwoNames(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 3, padding=1)
+        self.one = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+        self.two = self.one
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.two(self.one(self.stem(x)))
+        return y
+
+
+class _KeepsNorms(nn.Module):
+    """Its norm rests in training too, as long as it says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+        self._rests, self.changes = True, 0
+
+    def train(self, mode: bool = True) -> "_KeepsNorms":
+        super().train(mode)
+        self.changes += 1
+        if self._rests:
+            self.norm.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(self.conv(x)).square()
+        return y
+
+
+class _Makes(nn.Module):
+    """Tensors on the device of its input, on the CPU by default, and a constant that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.shares = nn.Conv2d(3, 4, 3, padding=1), torch.linspace(0.5, 1.0, 4, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x) * self.shares[:, None, None]
+        column = torch.arange(x.shape[-1], dtype=x.dtype, device=x.device)
+        made: Tensor = y * column + torch.zeros(x.shape[0], 1, x.shape[-2], 1, dtype=x.dtype)
+        return made
+
+
+class _Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells, self.head = nn.LSTM(24, 4, batch_first=True, num_layers=2), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.cells(x.transpose(1, 2).flatten(2))
+        last: Tensor = self.head(y[:, -1])
+        return last
+
+
+@pytest.mark.parametrize(
+    "kind", [_TwoNames, _KeepsNorms, _Makes, _Recurrent], ids=lambda kind: kind.__name__.strip("_")
+)
+def test_modes_follow_whatever_the_model_is_made_of(pair: World, kind: type[nn.Module]) -> None:
+    assert pair.run(_in_turn, kind) < 1e-12
+
+
+def _in_turn(kind: type[nn.Module]) -> float:
+    torch.manual_seed(0)
+    worst = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OpaqueLayerWarning)  # recurrent layers are replicated
+        net, model = _pair(kind().double())
+        for mode in (False, True):
+            net.train(mode)
+            model.train(mode)
+            worst = max(worst, _stepped(net, model))
+    if kind is not _Recurrent:
+        x = torch.cat((_x(), _x()), -1)
+        worst = max(worst, float((net(my_share(x)) - my_share(model(x))).detach().abs().max()))
+    return worst
+
+
+def test_a_models_own_train_follows_its_numbers(pair: World) -> None:
+    resting, training, changes = pair.run(_keeps_norms)
+    assert (resting, training, changes) == (False, True, 2)
+
+
+def _keeps_norms() -> tuple[bool, bool, Any]:
+    net, _ = _pair(_KeepsNorms().double())
+    norm = net.get_submodule("norm")
+    net.train()
+    resting = norm.training
+    net._rests = False  # type: ignore[assignment]
+    net.train()
+    return resting, norm.training, net.changes
+
+
+def test_a_model_at_rest_whose_train_keeps_norms_trains_them_when_asked(pair: World) -> None:
+    assert pair.run(_asked_to_train) < 1e-12
+
+
+def _asked_to_train() -> float:
+    torch.manual_seed(0)
+    net, model = _pair(_KeepsNorms().double().eval())
+    for each in (net, model):
+        each.train()
+        each.get_submodule("norm").train()
+    return _stepped(net, model)
+
+
+class _Taken(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        setattr(self, name, 2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.conv(x)
+        return y
+
+
+@pytest.mark.parametrize("name", ["local_samples", "rank", "_graph", "_passes"])
+def test_attributes_with_names_of_a_sliced_networks_own_are_refused(pair: World, name: str) -> None:
+    assert pair.run(_taken, name) == (
+        f"a part of the model is called {name!r}, which a sliced network needs itself; rename it"
+    )
+
+
+def _taken(name: str) -> str:
+    with pytest.raises(PlanError) as refused:
+        _pair(_Taken(name).double())
+    return str(refused.value)
+
+
+def test_names_of_a_sliced_networks_own_are_all_known(pair: World) -> None:
+    assert pair.run(_unknown_names) == []
+
+
+def _unknown_names() -> list[str]:
+    net, _ = _pair(_TwoNames().double())
+    return sorted({*vars(net)} - {*vars(nn.Module())} - {*SlicedModule.__annotations__})
+
+
+def test_copies_of_a_sliced_network_are_refused_with_what_to_do(pair: World) -> None:
+    assert pair.run(_deep_copied) == ["parallelize a copy of the model, and load the state_dict() of this one"] * 2
+
+
+def _deep_copied() -> list[str]:
+    net, _ = _pair(_TwoNames().double())
+    said = []
+    for copies in (copy.deepcopy, torch.optim.swa_utils.AveragedModel):
+        with pytest.raises(PlanError) as refused:
+            copies(net)
+        said.append(str(refused.value).partition("; ")[2])
+    return said
 
 
 def test_modules_are_the_models_own_under_their_own_names(pair: World) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
@@ -46,7 +47,7 @@ def capture(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGr
     """The layers of `model` as run in training mode on `sample`; weights are not read.
 
     Several inputs are a tuple, or a dict by the names that forward() gives them. Outputs that are tuples, dicts or
-    dataclasses become one output layer per tensor.
+    dataclasses (registered by `torch.export.register_dataclass`) become one output layer per tensor.
 
     >>> graph = capture(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), torch.zeros(2, 3, 16, 16))
     >>> [layer.name for layer in graph]
@@ -76,7 +77,7 @@ def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> L
         if watched.changed() and _captured(model, sample, name).layers != graph.layers:
             raise watched.refusal()
     with Untouched(model, name):
-        check_batch_numbers(model, name, [(count, *_probe(sample, count)) for count in (_PROBES[0], _FEW)])
+        check_batch_numbers(model, name, [(count, *_probe(model, sample, count)) for count in (_PROBES[0], _FEW)])
     tensors = [x for x in (*_split(sample)[0], *_split(sample)[1].values()) if isinstance(x, torch.Tensor)]
     return replace(graph, fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]))
 
@@ -94,7 +95,7 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
     if not tensors or not tensors[0].shape:
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
     for probe in _PROBES:
-        program = _export(model, *_probe(sample, probe), name)
+        program = _export(model, *_probe(model, sample, probe), name)
         inline_regions(program.graph_module)
         write_new_tensors(program.graph)
         leave_out_empties(program.graph)
@@ -117,11 +118,12 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
     return graph.with_batch(tensors[0].shape[0])
 
 
-def _probe(sample: Sample, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _probe(model: nn.Module, sample: Sample, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The sample with another number of samples, and no memory behind its tensors: they may be large."""
     given = _split(sample)
     batch = next(x.shape[0] for x in (*given[0], *given[1].values()) if isinstance(x, torch.Tensor))
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    held = [*model.parameters(), *model.buffers()]  # of a bare model, without memory too
+    with detect_fake_mode(held) or FakeTensorMode(allow_non_fake_inputs=True):
         probed: tuple[tuple[Any, ...], dict[str, Any]] = torch.utils._pytree.tree_map_only(
             torch.Tensor,
             lambda x: torch.empty(

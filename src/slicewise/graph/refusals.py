@@ -1,10 +1,12 @@
 """Why torch.export could not take a model, in our words, and what to change."""
 
+import re
 from typing import Any
 
 from slicewise.graph.own_gradients import OwnGradient
 
 _VALUES = ("data-dependent", "Data dependent", "data dependent", "GuardOnDataDependent", "DynamicOutputShape")
+_UNKNOWN_CLASS = re.compile(r"Found <class '([^']+)'> in output, which is not a known type")
 _HOST = ("numpy", "FakeTensor", ".item()", "tolist")
 
 
@@ -15,6 +17,12 @@ def reason(error: BaseException, given: tuple[Any, ...]) -> str:
     first_line = str(error).strip().split("\n")[0]
     kind = type(error).__name__
     said = f"{kind}: {first_line}"
+    if returned := _UNKNOWN_CLASS.search(str(error)):
+        name = returned[1].split(".")[-1]
+        return (
+            f"forward() returns a {name}, which torch does not know; call torch.export.register_dataclass({name}) "
+            "first if it is a dataclass, or return a tuple or a dict"
+        )
     if any(word in kind or word in str(error) for word in _VALUES):
         return (
             f"forward() decides by the value of a tensor ({said}); make it free of branches on tensor values "

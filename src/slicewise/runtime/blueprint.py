@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError, PlanError
 from slicewise.graph.alignment import renamed
@@ -52,9 +53,11 @@ class State:
 class Modules:
     """The visible modules of a sliced network, and whether they still are what is executed."""
 
-    def __init__(self, root: nn.Module, parts: Mapping[str, nn.Module], of_root: Mapping[str, Any]) -> None:
-        """`parts`: the modules below the root, by name; `of_root`: which of the root's attributes are the model's."""
-        self._modules = {"": root, **parts}
+    def __init__(self, root: nn.Module, model: nn.Module, of_root: Mapping[str, Any]) -> None:
+        """`root`: the network, with the parts of `model`; `of_root`: which of the model's attributes it takes."""
+        parts = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
+        self._model, self._of_root = model, tuple(of_root)
+        self._modules: dict[str, nn.Module] = {"": root, **parts}
         self._every = list(self._modules.values())
         self._kinds = list(map(type, self._every))
         for name, module in parts.items():
@@ -89,6 +92,14 @@ class Modules:
         """Whether any module is in training mode."""
         return any(module.training for module in self._every)
 
+    def train(self, mode: bool = True) -> None:
+        """As the model's own class does it: some keep norms at rest."""
+        ours, theirs = vars(self._modules[""]), vars(self._model)
+        names = ("training", *self._of_root)
+        theirs.update({name: ours[name] for name in names if name in ours})
+        self._model.train(mode)
+        ours.update({name: theirs[name] for name in names if name in theirs})
+
     def state(self) -> State:
         """As it is now; a few microseconds for a hundred modules."""
         for now, before in self._children:
@@ -121,7 +132,7 @@ class Modules:
 
     def apply(self, state: State, bare: nn.Module) -> None:
         """Put `bare`, which has the same modules, into a state."""
-        others = dict(bare.named_modules())
+        others = dict(bare.named_modules(remove_duplicate=False))
         for name, mode in zip(self._modules, state.modes, strict=True):
             others[name].training = mode
         places = {id(vars(module)): name for name, module in self._modules.items()}
@@ -186,11 +197,9 @@ class Blueprint:
 
 
 def bare(model: nn.Module) -> nn.Module:
-    """The model on the meta device."""
-    tensors: dict[int, Tensor] = {
-        id(own): nn.Parameter(own.detach().to("meta"), requires_grad=own.requires_grad) for own in model.parameters()
-    }
-    tensors |= {id(buffer): buffer.to("meta") for buffer in model.buffers()}
+    """The model without memory behind its tensors, which say that they are where they were: forward() may ask."""
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    tensors: dict[int, Tensor] = {id(own): fake.from_tensor(own) for own in (*model.parameters(), *model.buffers())}
     return skeleton(model, tensors)
 
 

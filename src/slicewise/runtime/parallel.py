@@ -62,6 +62,8 @@ def loaded(plan: Plan | str | Path, *, pipeline: bool) -> Plan:
         raise PlanError("no process group; start the script with torchrun and call init_process_group first")
 
     def read() -> Plan:
+        if not isinstance(plan, (Plan, str, Path)):
+            raise PlanError(f"the plan must be a Plan, or the path of a plan's file (got a {type(plan).__name__})")
         chosen = plan if isinstance(plan, Plan) else Plan.load(Path(plan))
         if chosen.pipeline is not None and not pipeline:
             raise PlanError("this is a pipeline's plan; use slicewise.pipeline(model, plan, loss=...) and its step()")

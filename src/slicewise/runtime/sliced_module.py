@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -40,6 +40,7 @@ from slicewise.runtime.uneven import DIFFERENT, Evening, apart, refusal
 from slicewise.runtime.weights import Weights, placements
 from slicewise.runtime.whereabouts import OUTSIDE, at_pass, mark
 
+_OF_ANY_MODULE = {*dir(nn.Module), *vars(nn.Module())}
 Given = tuple[tuple[tuple[int, ...], Layout | None], ...]  # shape and layout of each input; None: as the plan has it
 
 
@@ -62,6 +63,25 @@ class SlicedModule(nn.Module):
     """
 
     local_samples: bool  # each rank feeds its own samples, not the whole batch
+    # all of its own attributes: a model's may not be called the same
+    _graph: LayerGraph
+    _slicings: dict[str, Slicing]
+    _mesh: Mesh
+    _groups: Groups
+    _weights: Weights
+    _visible: Modules
+    _context: Context
+    _sync: GradientSync
+    _blueprint: Blueprint
+    _counting: SampleCounts | None
+    _compiled: dict[tuple[Given, State, int | None], _Compiled]
+    _known_counts: dict[tuple[Given, State, tuple[int, ...]], tuple[bool, str | None]]
+    _recompute: bool
+    _bucket_items: int
+    _passes: int  # in training mode so far
+    _first: State  # of the modules when the network was made
+    _state: State  # at the last pass
+    _known: State  # that `_graph` was captured in
 
     def __init__(
         self,
@@ -99,17 +119,18 @@ class SlicedModule(nn.Module):
         self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh, bucket_items), self._groups)
         self._blueprint = Blueprint(model, graph, self._visible, adapt)
         self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
-        self._compiled: dict[tuple[Given, State, int | None], _Compiled] = {}
-        self._known_counts: dict[tuple[Given, State, tuple[int, ...]], tuple[bool, str | None]] = {}
+        self._compiled, self._known_counts = {}, {}
         self._recompute, self._bucket_items, self._passes = recompute, bucket_items, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
-        super().train(model.training)
+        modes = None
+        if all_training if all_training is not None else not model.training:
+            self._visible.train()  # as the capture did
+            modes = self._visible.state().modes
         for name, module in model.named_modules():
             self._visible[name].training = module.training
         self._first = state = self._visible.state()
-        trained = all_training if all_training is not None else not model.training
-        self._state = self._known = replace(state, modes=(True,) * len(state.modes)) if trained else state
+        self._state = self._known = replace(state, modes=modes or state.modes)
 
     def _take_modules(self, model: nn.Module) -> None:
         """The model's own modules, around this network's tensors."""
@@ -117,9 +138,10 @@ class SlicedModule(nn.Module):
         held |= {name: held[first] for name, first in self._weights.other_names.items()}
         own = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
         visible = skeleton(model, {id(tensor): held[name] for name, tensor in own})
-        parts = {**visible._modules, **visible._parameters, **visible._buffers}
-        for name in parts:
-            if hasattr(self, name):
+        of_root = {name: value for name, value in vars(visible).items() if name not in _OF_ANY_MODULE}
+        needed = {*dir(self), *SlicedModule.__annotations__}
+        for name in (*visible._modules, *visible._parameters, *visible._buffers, *of_root):
+            if name in needed:
                 raise PlanError(
                     f"a part of the model is called {name!r}, which a sliced network needs itself; rename it"
                 )
@@ -127,13 +149,7 @@ class SlicedModule(nn.Module):
         self._parameters.update(visible._parameters)
         self._buffers.update(visible._buffers)
         self._non_persistent_buffers_set.update(visible._non_persistent_buffers_set)
-        named = {name: module for name, module in visible.named_modules(remove_duplicate=False) if name}
-        of_root = {
-            name: value
-            for name, value in vars(visible).items()
-            if not name.startswith("_") and not hasattr(self, name) and name not in SlicedModule.__annotations__
-        }
-        self._visible = Modules(self, named, of_root)
+        self._visible = Modules(self, visible, of_root)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the model returns, for this rank's samples; where the whole batch was passed, tensors are DTensors.
@@ -245,8 +261,13 @@ class SlicedModule(nn.Module):
         """In eval mode, running statistics that ranks kept for themselves are those of the first, as under DDP."""
         if self.training and not mode:
             self._weights.agree_on_buffers()
-        super().train(mode)
+        self._visible.train(mode)
         return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise PlanError(
+            "a sliced network cannot be copied; parallelize a copy of the model, and load the state_dict() of this one"
+        )
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """DTensors under the model's own names. To be called on every rank."""

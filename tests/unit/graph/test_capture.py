@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -218,6 +219,24 @@ def test_several_inputs_and_outputs_are_kept_apart() -> None:
     assert [layer.name for layer in graph.inputs] == ["left", "right"]
     assert [layer.inputs for layer in graph.outputs] == [("relu",), ("add",)]
     assert [layer.name for layer in graph.outputs] == ["output", "output#2"]
+
+
+@dataclass
+class Scores:
+    first: Tensor
+    second: Tensor
+
+
+class ReturnsScores(nn.Module):
+    def forward(self, x: Tensor) -> Scores:
+        return Scores(x.relu(), x.tanh())
+
+
+def test_a_dataclass_that_is_returned_has_to_be_registered() -> None:
+    with pytest.raises(GraphError, match=r"returns a Scores, .* call torch.export.register_dataclass\(Scores\) first"):
+        capture(ReturnsScores(), IMAGE)
+    torch.export.register_dataclass(Scores, serialized_type_name="Scores")
+    assert [layer.inputs for layer in capture(ReturnsScores(), IMAGE).outputs] == [("relu",), ("tanh",)]
 
 
 def test_a_model_that_export_cannot_follow_is_refused_with_the_reason() -> None:
