@@ -1,4 +1,4 @@
-"""slicewise: how to slice each layer of a CNN across devices, how long a step takes and why, and the run itself.
+"""slicewise: how to slice each layer of a vision network, how long a step takes and why, and the run itself.
 
 >>> import slicewise as sw
 >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)

@@ -57,7 +57,10 @@ STRATEGIES: Mapping[str, Strategy] = {
         Strategy(name="filter", told="every layer by output channel", cuts="F", thinned=True, compared=True),
         Strategy(name="channel", told="every layer by input channel", cuts="C", thinned=True),
         Strategy(
-            name="sequence", told="every layer by token; attention gathers keys and values", cuts="DHWQ", thinned=True
+            name="sequence",
+            told="every layer by token, keys and values gathered for attention",
+            cuts="DHWQ",
+            thinned=True,
         ),
         Strategy(name="pipeline", told="the network cut into stages", form=Form.STAGES),
         Strategy(

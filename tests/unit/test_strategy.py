@@ -38,6 +38,7 @@ def test_facts_agree_with_each_other() -> None:
     for name, facts in STRATEGIES.items():
         assert facts.name == name
         assert facts.told
+        assert ";" not in facts.told  # what separates strategies in help
         assert {Dim(letter) for letter in facts.cuts} <= set(Dim)
         assert bool(facts.cuts) == (facts.form is Form.SLICED)
         assert not facts.hybrid or (facts.cuts.startswith("N") and len(facts.cuts) > 1)

@@ -55,8 +55,8 @@ _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, e
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="slicewise",
-        description="Decides how each layer of a CNN is sliced across devices, predicts the step time and why, "
-        "and runs exactly that on PyTorch.",
+        description="Decides how each layer of a vision network is sliced across devices, predicts the step "
+        "time and why, and runs exactly that on PyTorch.",
     )
     top.add_argument("--version", action="version", version=f"slicewise {VERSION}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plans, the --json of oracle, plan --pareto, run or diagnose, traces, measured runs (.csv)",
     )
     parser.add_argument(
-        "--learn", action="store_true", help="eight lessons instead, as one page for a class; takes no files"
+        "--learn", action="store_true", help="the studio's lessons instead, as one page for a class; takes no files"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="write the report here")
     parser.add_argument("--format", help="html, md, svg or png (default: by the output's name, else html)")

@@ -28,6 +28,16 @@ from slicewise.graph.layer_graph import LayerGraph
 
 # kinds of layers that published runs consist of; convolutions if their windows have two or three dims
 _SEEN = (Kind.CONV, Kind.LINEAR, Kind.POOL, Kind.NORM, Kind.ELEMENTWISE, Kind.CONCAT, Kind.PAD)
+_FACTORS = {
+    "network": "compute {} (this network)",
+    "kinds of layers": "compute {} (these kinds of layers)",
+    "device": "compute {} (this device)",
+    "measured on one device": "compute {} (measured on one device)",
+    "timed layers": "compute {} (timed layers)",
+    "communication": "communication {}",
+    "calibrated machine": "step {} (calibrated machine)",
+    "what the fit left": "step {} (what the fit left)",
+}  # by the name of a part
 NOTABLE = 0.05  # of compute: less of an unlike kind is not told
 
 
@@ -64,10 +74,10 @@ class Doubt:
 
     @property
     def told(self) -> str:
-        """`network 1.48x, unseen 1.28x`: each part alone, as a factor."""
-        parts = [f"{name} {exp(QUANTILE * sigma):.2f}x" for name, sigma in self.parts]
+        """`compute 1.48x (this network), communication 2.48x`: each part alone, as a factor of what it is of."""
+        parts = [_FACTORS[name].format(f"{exp(QUANTILE * sigma):.2f}x") for name, sigma in self.parts]
         if self.other_software != 1:
-            parts.append(f"software not said {max(self.other_software, 1 / self.other_software):.2f}x")
+            parts.append(f"compute {max(self.other_software, 1 / self.other_software):.2f}x (software not said)")
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What two plans for one network differ in, and what each difference is worth.
+"""What two plans for one network differ in, and what work each difference saves.
 
-Layers that differ and are joined by edges are one difference. No edge joins two of them, so a plan's additive cost
-changes by exactly the sum of what the differences are worth, in whatever order they are made.
+Layers that differ and are joined by edges are one difference. No edge joins two of them, so a plan's work (its additive
+cost) changes by exactly the sum of what the differences save, in whatever order they are made.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Change:
     layers: tuple[str, ...]
     before: str
     after: str
-    worth_s: float | None = None  # what a step would take longer, were only this change undone
+    worth_s: float | None = None  # extra work if only this change were reverted, also where it hides behind compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +61,12 @@ class Difference:
 class Comparison:
     """Two plans. Where machine, batch or training differ too, changes are listed but have no price of their own.
 
-    Sizes of buckets may differ: what each difference is worth is told with those of the first.
+    Sizes of buckets may differ: what each difference saves is told with those of the first.
     """
 
     titles: tuple[str, str]
     predicted: tuple[Prediction, Prediction]
-    differences: tuple[Difference, ...] | None  # the one that is worth most first
+    differences: tuple[Difference, ...] | None  # the one that saves most first
     changes: tuple[Change, ...]
 
     @property

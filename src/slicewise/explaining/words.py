@@ -47,16 +47,30 @@ def _choice(decision: "Decision", explanation: "Explanation") -> str:
     if decision.reference is None:
         worse = decision.worth_s
         start = f"{span(decision.layers)} {verb(decision.layers)} {by}, as under {explanation.reference} parallelism: "
-        change = balance(against.cost - decision.cost)
+        change = f"it {balance(against.cost - decision.cost)}{_hiding(decision, against)}"
         if worse < 0:
-            return f"{start}with {against.slicing} a step would be {seconds(-worse)} shorter: it {change}."
-        return f"{start}the next best, {against.slicing}, would take {seconds(worse)} more: it {change}."
-    saved_s = decision.worth_s
-    worth = f"worth {seconds(saved_s)}" if saved_s >= 0 else f"{seconds(-saved_s)} slower than {against.slicing}"
-    fits = "" if against.fits else f"; {against.slicing} would not fit in memory"
-    return (
-        f"{span(decision.layers)} {verb(decision.layers)} {by}: {balance(decision.cost - against.cost)}: {worth}{fits}."
+            return f"{start}with {against.slicing} a step would be {seconds(-worse)} shorter: {change}."
+        return f"{start}with the next best, {against.slicing}, a step would be {seconds(worse)} longer: {change}."
+    saved_s, hiding = decision.worth_s, _hiding(decision, against)
+    worth = (
+        f"worth {seconds(saved_s)} of the step"
+        if saved_s >= 0
+        else f"a step {seconds(-saved_s)} longer than with {against.slicing}"
     )
+    if hiding:
+        work_s = decision.less_work_s(against)
+        worth = f"{seconds(abs(work_s))} {'less' if work_s >= 0 else 'more'} work, {worth}{hiding}"
+    fits = "" if against.fits else f"; {against.slicing} would not fit in memory"
+    change = balance(decision.cost - against.cost)
+    return f"{span(decision.layers)} {verb(decision.layers)} {by}: {change}: {worth}{fits}."
+
+
+def _hiding(decision: "Decision", against: "Alternative") -> str:
+    """Why the step differs by another amount than the terms, which are work; nothing where they agree."""
+    work_s, step_s = decision.less_work_s(against), decision.worth_s
+    if abs(work_s - step_s) <= _SMALL * max(abs(work_s), abs(step_s)):
+        return ""
+    return "; the rest hides behind compute" if work_s > step_s >= 0 else "; what hides behind compute changes too"
 
 
 def _runner_up(decision: "Decision", other: "Alternative") -> str:
@@ -65,7 +79,7 @@ def _runner_up(decision: "Decision", other: "Alternative") -> str:
         return f"{other.slicing} would do as well."
     if gap_s < 0:
         return f"With {other.slicing} a step would be {seconds(-gap_s)} shorter."
-    return f"The next best, {other.slicing}, would take {seconds(gap_s)} more."
+    return f"With the next best, {other.slicing}, a step would be {seconds(gap_s)} longer."
 
 
 def balance(change: Cost) -> str:
@@ -140,8 +154,8 @@ def heading(explanation: "Explanation") -> str:
     word = "saves" if saved_s >= 0 else "costs"
     return (
         f"{explanation.title}: a step is predicted to take {seconds(now.iteration_s)}, {seconds(then.iteration_s)} "
-        f"under {explanation.reference} parallelism{why}: the plan {word} {seconds(abs(saved_s))}. Work and "
-        f"communication, hidden or not, add up to {seconds(now.additive_s)} against {seconds(then.additive_s)}."
+        f"under {explanation.reference} parallelism{why}: the plan {word} {seconds(abs(saved_s))}. Work (compute "
+        f"and communication, hidden or not) adds up to {seconds(now.additive_s)} against {seconds(then.additive_s)}."
     )
 
 

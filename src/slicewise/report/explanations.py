@@ -8,7 +8,7 @@ from slicewise.explaining.decisions import Explanation
 from slicewise.explaining.differences import Comparison
 from slicewise.explaining.what_if import WhatIf
 from slicewise.explaining.words import balance, heading, sentences, short, span
-from slicewise.report.terminal import PREDICTED, PREDICTED_NOTES, prediction_cells
+from slicewise.report.terminal import PREDICTED, PREDICTED_NOTES, prediction_cells, telling
 from slicewise.terms import LAYER_TERMS
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
@@ -29,7 +29,11 @@ def show_explanation(explanation: Explanation) -> None:
         for number, decision in enumerate(explanation.most, 1):
             page.show(Prose(f"{number}. {sentences(decision, explanation)}", hanging=3))
     reference = explanation.reference
-    notes = {"worth": f"what a step would take longer with these layers alone sliced as under {reference} parallelism"}
+    notes = {
+        "worth": f"what a step would take longer with these layers alone sliced as under {reference} parallelism",
+        "why": "less work (-) or more (+), also where it hides behind compute",
+        "more": "what a step would take longer with the next best",
+    }
     table = Table(
         "layers", "slicing", reference, "worth", "why", "next best", "more", "flips at", words=(reference,), notes=notes
     )
@@ -53,20 +57,24 @@ def _show_one(page: Page, explanation: Explanation) -> None:
     (decision,) = explanation.decisions
     page.say(sentences(decision, explanation))
     costs = {f"{decision.slicing} (chosen)": decision.cost}
+    steps_s = dict.fromkeys(costs, decision.iteration_s)
     for role, other in ((explanation.reference, decision.reference), ("next best", decision.runner_up)):
         if other is not None:
             costs[f"{other.slicing} ({role})"] = other.cost
-    page.show(_terms(costs))
+            steps_s[f"{other.slicing} ({role})"] = other.iteration_s
+    page.show(_terms(costs, steps_s))
+    page.say("total: the work of this layer and at its borders, also where it hides behind compute", style="dim")
 
 
-def _terms(costs: Mapping[str, Cost]) -> Table:
-    """One column per cost, one row per term: seconds, and bytes where it moves some."""
+def _terms(costs: Mapping[str, Cost], steps_s: Mapping[str, float]) -> Table:
+    """One column per cost, one row per term: seconds, and bytes where it moves some. Last, the network's step."""
     table = Table("per step", *costs)
     for term in (*(term.name for term in LAYER_TERMS), "total"):
         if not any(cost.seconds(term) for cost in costs.values()):
             continue
         table.add_row(term, *(_term(cost, term) for cost in costs.values()), style="bold" if term == "total" else "")
     table.add_row("memory", *(amount(cost.memory_bytes, "B") for cost in costs.values()))
+    table.add_row("whole step", *map(seconds, steps_s.values()))
     return table
 
 
@@ -111,9 +119,13 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
         table = Table("layers", one, other, words=(one, other))
         for change in comparison.changes[:_ROWS]:
             table.add_row(span(change.layers), change.before, change.after)
-        told = "machine, batch or training differ too, so no single difference has a price"
+        told = "Machine, batch or training differ too, so no single difference has a price."
     else:
-        table = Table("layers", one, other, "undone", "saves", "why", words=(one, other))
+        notes = {
+            "undone": "extra work if only this change were reverted",
+            "saves": f"work of {other} less than of {one}, layers joined by edges together",
+        }
+        table = Table("layers", one, other, "undone", "saves", "why", words=(one, other), notes=notes)
         joined = any(len(difference.changes) > 1 for difference in comparison.differences)
         for difference in comparison.differences[:_ROWS]:
             if joined:
@@ -125,10 +137,10 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
                 first = ("", "")
             if len(difference.changes) > _CHANGES:
                 table.add_row(f"and {len(difference.changes) - _CHANGES} more", "", "", "", "", "")
+        saved_s = comparison.saved_s
         told = (
-            f"saves: work and communication of {other} less than of {one}, hidden or not, layers joined by edges "
-            f"together; the rows add up to {seconds(comparison.saved_s)}. undone: what there would be more of, were "
-            "only this change undone"
+            f"In all, {other} has {seconds(abs(saved_s))} {'less' if saved_s >= 0 else 'more'} work than {one}. "
+            "Work is compute and communication; what hides behind compute counts here, but not in the step."
         )
     page.show(table, Prose(told, style="dim"))
     rows = comparison.changes if comparison.differences is None else comparison.differences
@@ -137,7 +149,7 @@ def _show_changes(page: Page, comparison: Comparison, one: str, other: str) -> N
 
 
 def _predictions(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table("plan", "step", *PREDICTED, notes=PREDICTED_NOTES)
+    table = Table("plan", "step", *PREDICTED, first=telling(rows.values()), notes=PREDICTED_NOTES)
     for name, row in rows.items():
         table.add_row(name, seconds(row["iteration_s"]), *prediction_cells(row))
     return table

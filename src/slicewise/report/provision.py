@@ -22,12 +22,19 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     good = [option for option in options if option.good]
     priced, timed = options[0].price is not None, options[0].deadline_h is not None
     if good:
-        page.say(f"Cheapest: {_told(good[0])}. Fastest: {_told(min(good, key=lambda option: option.hours))}.")
+        which = "Cheapest that is sure to keep the deadline" if timed else "Cheapest"
+        page.say(f"{which}: {_told(good[0])}. Fastest: {_told(min(good, key=lambda option: option.hours))}.")
+        if cheaper := options[: options.index(good[0])]:
+            page.say(f"Cheaper, but not sure to keep it: {', '.join(map(_risky, cheaper))}.")
     else:
         page.say(f"None is sure to keep the deadline. Most likely: {_told(max(options, key=_chance))}.")
+    notes = {
+        "in time": "the chance that the deadline holds (?: the range misses it, so do not count on it)",
+        "input": "what storage must deliver, uncompressed",
+    }
     table = Table(
         "devices", "strategy", "time", "range", *(["in time"] if timed else []), *(["cost"] if priced else []), "nodes",
-        "device-hours", "node-hours", "efficiency", "input", "batch", "split", keys=2,
+        "device-hours", "node-hours", "efficiency", "input", "batch", "split", keys=2, notes=notes,
     )  # fmt: skip
     for option in options:
         row = option.row
@@ -51,9 +58,6 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
         f"Cheapest first; no option is both slower and dearer than another. Range, of {options[0].row.strategy} on "
         f"{counted(options[0].row.devices)}: {range_text(options[0].row)}; hours and cost vary alike."
     )
-    if timed:
-        page.say("In time: the chance that the deadline holds. ?: the range misses it, so do not count on it.")
-    page.say("Input: what storage must deliver, uncompressed.")
     warned = [f"{counted(option.row.devices)}: {text}." for option in options for text in option.warnings]
     for text in warned:
         page.say(f"Warning, {text}")
@@ -66,6 +70,20 @@ def _chance(option: Option) -> float:
 
 
 def _told(option: Option) -> str:
-    """`16 devices (data) in 7 h 29 min, 119.7 device-hours`."""
+    """`16 devices (data) in 7 h 29 min for 299.26 (119.7 device-hours)`."""
     told = f"{counted(option.row.devices)} ({option.row.strategy}) in {hours(option.hours * HOUR_S)}"
-    return f"{told}, {option.device_hours:,.1f} device-hours"
+    return f"{told} for {_paid(option)}" + (f" ({_held(option)})" if option.cost is not None else "")
+
+
+def _risky(option: Option) -> str:
+    """`8 devices for 294.43 (89% in time)`."""
+    return f"{counted(option.row.devices)} for {_paid(option)} ({_chance(option):.0%} in time)"
+
+
+def _paid(option: Option) -> str:
+    """What it costs; without a price, what that would be of."""
+    return _held(option) if option.cost is None else f"{option.cost:,.2f}"
+
+
+def _held(option: Option) -> str:
+    return f"{option.device_hours:,.1f} device-hours"

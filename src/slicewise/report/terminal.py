@@ -1,6 +1,6 @@
 """Plans for people: the answer, then tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from slicewise.cost.breakdown import Cost
@@ -46,12 +46,19 @@ def answer(plan: Plan) -> str:
     told = f"A step takes {seconds(row['iteration_s'])} ({_rate(row)} samples/s)"
     if "low_s" in row:  # plans of older releases have no range
         told += f", between {seconds(row['low_s'])} and {seconds(row['high_s'])} by {row['origin']} figures"
-    others = {name: other["iteration_s"] for name, other in plan.baselines.items() if other.get("feasible", True)}
-    if not others:
+    possible = {name: other for name, other in plan.baselines.items() if other.get("feasible", True)}
+    if not possible:
         return f"{told}."
-    fastest = min(others, key=lambda name: others[name])
-    named = f"the fastest other strategy, {fastest}," if len(others) > 1 else fastest
-    return " ".join([f"{told}; {named} takes {seconds(others[fastest])}.", *_remarks(plan)])
+    same = [name for name, other in possible.items() if all(other.get(key) == value for key, value in row.items())]
+    others = {name: other["iteration_s"] for name, other in possible.items() if name not in same}
+    if same:
+        told += f". This plan is {'data parallelism' if same[0] == 'data' else f'the strategy {same[0]}'}"
+    if others:
+        fastest = min(others, key=lambda name: others[name])
+        which = "strategy that differs" if same else "other strategy"
+        named = f"the fastest {which}, {fastest}," if len(possible) > 1 else fastest
+        told += f"; {named} takes {seconds(others[fastest])}"
+    return " ".join([f"{told}.", *_remarks(plan)])
 
 
 def repeated_told(plan: Plan) -> str:
@@ -99,34 +106,36 @@ def _objective(proof: Mapping[str, Any]) -> str:
 
 
 def proof_told(proof: Mapping[str, Any]) -> str:
-    limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
-    space = f"the space of 10^{proof['space_log10']:.0f} plans ({proof['space']}{limits})"
-    if proof["optimal"]:
-        claim = f"Optimal: no plan in {space} has a smaller {_objective(proof)}."
-    else:
-        claim = f"No plan in {space} has a {_objective(proof)} smaller by more than {proof['gap']:.2%}: proven."
-    told = (
-        f"{claim} {proof['configurations']:,} slicings of {proof['layers']} layers, {proof['surviving']:,} after "
-        f"pruning; by {proof['method']}, tables {seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."
-    )
+    """What this plan takes, what is proven, and last what was searched and how."""
+    told = [_claimed(proof)]
     if proof.get("simulated_lower_s") is not None:
-        told += (
-            f" No plan of the space simulates below {seconds(proof['simulated_lower_s'])}, "
+        told.append(
+            f"No plan of the space simulates below {seconds(proof['simulated_lower_s'])}, "
             f"{proof['simulated_gap']:.1%} less than this one."
         )
-    return f"{told} {_rescored(proof)}" if "rescored" in proof else told
-
-
-def _rescored(proof: Mapping[str, Any]) -> str:
-    row = proof["rescored"]
-    if row["returned"] == OPTIMUM:
-        return f"With overlap simulated, none of {row['candidates'] - 1} others is faster than this optimum."
-    reason = "faster" if row["simulated_s"] < row["optimum_simulated_s"] else "simpler"
-    return (
-        f"The plan shown is not this optimum ({seconds(proof['optimum_s'])} by additive_s) but a {reason} one: "
-        f"{row['returned']}. With overlap simulated, it takes {seconds(row['simulated_s'])} and the optimum "
-        f"{seconds(row['optimum_simulated_s'])}."
+    limits = f", {', '.join(proof['constraints'])}" if proof["constraints"] else ""
+    told.append(
+        f"The space has 10^{proof['space_log10']:.0f} plans: {proof['space']}{limits}. {proof['configurations']:,} "
+        f"slicings of {proof['layers']} layers, {proof['surviving']:,} after pruning; by {proof['method']}, tables "
+        f"{seconds(proof['tables_s'])}, search {seconds(proof['search_s'])}."
     )
+    return " ".join(told)
+
+
+def _claimed(proof: Mapping[str, Any]) -> str:
+    """Of the plan that is shown, and of the optimum where that is another one."""
+    sure = ", proven" if proof["optimal"] else f" found, proven to within {proof['gap']:.2%}"
+    smallest = f"the smallest {_objective(proof)}{sure}"
+    row = proof.get("rescored")
+    if row is None:
+        return f"This plan has {smallest}."
+    now, best = seconds(row["simulated_s"]), seconds(row["optimum_simulated_s"])
+    if row["returned"] == OPTIMUM:
+        others = f"With overlap simulated, none of {row['candidates'] - 1} others is faster."
+        return f"This plan takes {now}. It has {smallest}. {others}"
+    word = "faster" if row["simulated_s"] < row["optimum_simulated_s"] else "simpler"
+    start = f"This plan takes {now}. The plan with {smallest}, simulates at {best}."
+    return f"{start} This one is {word}: {row['returned']}."
 
 
 def show_pareto(plans: Sequence[Plan]) -> None:
@@ -202,20 +211,28 @@ def prediction_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def telling(rows: Collection[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Columns of `PREDICTED` in the order that they get room: first every row's largest term, then by their shares."""
+    found = [step_terms(row) for row in rows]
+    largest = {max(terms, key=lambda name: terms[name]) for terms in found}
+    share = {name: max(terms[name] / sum(terms.values()) for terms in found) for name in TERMS}
+    ordered = sorted(TERMS, key=lambda name: -share[name])
+    rest = [name for name in ordered if name not in largest]
+    return (*(name for name in ordered if name in largest), "memory", "bytes", *rest)
+
+
 def _rate(row: Mapping[str, Any]) -> str:
     return f"{row['samples_per_s']:,.0f}" if row["samples_per_s"] >= 10 else f"{row['samples_per_s']:.2f}"
 
 
 def _strategies(plan: Plan) -> list[Table | Prose]:
-    impossible: list[str] = []
     notes = {"speed-up": "of the first row over this one", **PREDICTED_NOTES}
-    table = Table("strategy", "step", "speed-up", *PREDICTED, notes=notes)
     mine = "layer-wise" if plan.certificate else "this plan"
-    rows: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines, **plan.references}
+    told: Mapping[str, Mapping[str, Any]] = {mine: plan.predicted, **plan.baselines, **plan.references}
+    rows = {name: row for name, row in told.items() if row.get("feasible", True)}
+    impossible = [f"{name}: not possible here, {row['reason']}" for name, row in told.items() if name not in rows]
+    table = Table("strategy", "step", "speed-up", *PREDICTED, first=("speed-up", *telling(rows.values())), notes=notes)
     for name, row in rows.items():
-        if not row.get("feasible", True):
-            impossible.append(f"{name}: not possible here, {row['reason']}")
-            continue
         faster = row["iteration_s"] / plan.predicted["iteration_s"]
         table.add_row(
             name,

@@ -57,13 +57,19 @@ class _Column:
 class Table:
     """Words to the left, numbers to the right. The first `keys` columns and the one after them are always shown.
 
-    `notes` say what a column means; they stand below the table if the column is shown.
+    Of the rest, those named `first` get room before all others, in the order given there. `notes` say what a column
+    means; they stand below the table if the column is shown.
     """
 
     def __init__(
-        self, *headers: str, keys: int = 1, words: Collection[str] = (), notes: Mapping[str, str] | None = None
+        self,
+        *headers: str,
+        keys: int = 1,
+        words: Collection[str] = (),
+        first: Sequence[str] = (),
+        notes: Mapping[str, str] | None = None,
     ) -> None:
-        self._headers, self._keys, self._words = headers, keys, _WORDS.union(words)
+        self._headers, self._keys, self._words, self._first = headers, keys, _WORDS.union(words), first
         self._notes = notes or {}
         self._rows: list[Sequence[str]] = []
         self._styles: list[str] = []
@@ -86,10 +92,9 @@ class Table:
         rule = "-" if options.ascii_only else "─"
         columns, width = self._columns(), options.max_width
         if getattr(console, "wide", False):
-            shown, width = len(columns), max(width, _comfortable(columns))
+            block, width = columns, max(width, _comfortable(columns))
         else:
-            shown = self._fitting(columns, width)
-        block = columns[:shown]
+            block = self._fitting(columns, width)
         widths = _widths(block, width)
         yield from _drawn(block, widths, [column.header for column in block], "bold", bottom=True)
         yield Text(rule * min(_total(widths), width))
@@ -97,15 +102,17 @@ class Table:
             if number in self._sections:
                 yield Text("")
             yield from _drawn(block, widths, [column.cells[number] for column in block], style)
-        for told in self._below([column.header for column in columns], shown):
+        for told in self._below(columns, block):
             lines = spans(told, min(width, PROSE))
             yield from (Text(told[start:stop], "dim", no_wrap=True, overflow="ignore") for start, stop in lines)
 
-    def _below(self, headers: list[str], shown: int) -> Iterator[str]:
+    def _below(self, columns: list[_Column], block: list[_Column]) -> Iterator[str]:
         """Which columns are left out, and what those above mean."""
-        if headers[shown:]:
-            yield f"also with --wide: {', '.join(headers[shown:])}"
-        notes = [f"{header}: {self._notes[header]}" for header in headers[:shown] if header in self._notes]
+        shown = [column.header for column in block]
+        left_out = [column.header for column in columns if column.header not in shown]
+        if left_out:
+            yield f"also with --wide: {', '.join(left_out)}"
+        notes = [f"{header}: {self._notes[header]}" for header in shown if header in self._notes]
         if notes:
             yield "; ".join(notes)
 
@@ -118,12 +125,15 @@ class Table:
         said = [column for column in columns[self._keys :] if not _NOTHING.issuperset(column.cells)]
         return columns[: self._keys] + said
 
-    def _fitting(self, columns: list[_Column], width: int) -> int:
-        """How many columns there is room for."""
-        shown = self._keys + 1
-        while shown < len(columns) and _comfortable(columns[: shown + 1]) <= width:
-            shown += 1
-        return shown
+    def _fitting(self, columns: list[_Column], width: int) -> list[_Column]:
+        """Those that there is room for, up to the first that has none, in the order of the table."""
+        shown, rest = columns[: self._keys + 1], columns[self._keys + 1 :]
+        ranks = {header: rank for rank, header in enumerate(self._first)}
+        for column in sorted(rest, key=lambda column: ranks.get(column.header, len(ranks))):
+            if _comfortable([*shown, column]) > width:
+                break
+            shown.append(column)
+        return [column for column in columns if column in shown]
 
 
 def _widths(block: list[_Column], width: int) -> list[int]:

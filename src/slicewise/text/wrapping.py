@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 _UNIT = r"(?:[mun]?s|min|h|%|[kMGT]?(?:B|FLOP)(?:/s)?)(?!\w)"
 _NUMBER = rf"[+-]?\d[\d.,]*(?: h \d+ min| {_UNIT})?"
-_PIECE = re.compile(rf"(?:{_NUMBER}|\S)+")
+_PIECE = re.compile(rf"(?:{_NUMBER}|\S|\u00a0)+")  # a no-break space holds what it joins
 _ATOM = re.compile(rf"{_NUMBER}|.")
 
 

@@ -1,12 +1,13 @@
 """What a plan's page says of its proof, and of layers that are not sliced as the others."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import slicewise as sw
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.report.terminal import proof_told, repeated_told, show_plan
+from slicewise.report.terminal import answer, proof_told, repeated_told, show_plan
 from slicewise.search.certificate import OPTIMUM
 from slicewise.units import seconds
 from tests.builders import Net, machine
@@ -52,6 +53,9 @@ def test_a_named_strategy_leaves_what_it_cannot_cut_to_samples_or_whole(
     assert any(" Q4 " in line for name, line in rows.items() if name == "attention0")
 
 
+SMALLEST = "The plan with the smallest sum of costs (additive_s), proven"
+
+
 @pytest.fixture(scope="module")
 def proof() -> dict[str, Any]:
     return dict(sw.plan("lenet5", "p100-4x4", batch=64, devices=4).certificate)
@@ -60,13 +64,39 @@ def proof() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("returned", "simulated_s", "told"),
     [
-        (OPTIMUM, 0.01 * (1 - 1e-13), "With overlap simulated, none of 4 others is faster than this optimum."),
-        ("data", 0.008, "but a faster one: data. With overlap simulated, it takes 8.00 ms and the optimum 10.0 ms."),
-        (f"{OPTIMUM}, made simpler", 0.01, f"but a simpler one: {OPTIMUM}, made simpler."),
+        (
+            OPTIMUM,
+            0.01 * (1 - 1e-13),
+            "It has the smallest sum of costs (additive_s), proven. "
+            "With overlap simulated, none of 4 others is faster.",
+        ),
+        (
+            "data",
+            0.008,
+            f"{SMALLEST}, simulates at 10.0 ms. This one is faster: data.",
+        ),
+        (
+            f"{OPTIMUM}, made simpler",
+            0.01,
+            f"{SMALLEST}, simulates at 10.0 ms. This one is simpler: {OPTIMUM}, made simpler.",
+        ),
     ],
 )
-def test_the_proof_says_which_plan_is_shown(
+def test_the_proof_says_first_what_this_plan_takes_and_last_what_was_searched(
     proof: dict[str, Any], returned: str, simulated_s: float, told: str
 ) -> None:
     row = {"returned": returned, "candidates": 5, "simulated_s": simulated_s, "optimum_simulated_s": 0.01}
-    assert told in proof_told(proof | {"rescored": row})
+    whole = proof_told(proof | {"rescored": row})
+    assert whole.startswith(f"This plan takes {seconds(simulated_s)}. {told}")
+    assert whole.index("No plan of the space simulates below") < whole.index("The space has 10^")
+
+
+def test_a_plan_that_is_a_strategy_is_told_so_beside_the_fastest_that_differs() -> None:
+    plan = sw.plan("lenet5", "p100-4x4", batch=64, devices=4)
+    assert set(plan.slicings.values()) == {("N", "N")}
+    told = seconds(plan.baselines["owt"]["iteration_s"])
+    assert f"This plan is data parallelism; the fastest strategy that differs, owt, takes {told}." in answer(plan)
+    alone = replace(plan, baselines={"data": plan.baselines["data"]})
+    assert "This plan is data parallelism." in answer(alone)
+    other = replace(plan, baselines={"filter": plan.baselines["filter"], "owt": plan.baselines["owt"]})
+    assert f"; the fastest other strategy, owt, takes {told}." in answer(other)

@@ -10,6 +10,7 @@ def _lines(text: str, width: int) -> list[str]:
 def test_a_number_and_its_unit_are_one_piece() -> None:
     assert pieces("saves 1.78 ms of sync") == ["saves", "1.78 ms", "of", "sync"]
     assert pieces("7 h 29 min - 95 %, (12.3 GB/s)") == ["7 h 29 min", "-", "95 %,", "(12.3 GB/s)"]
+    assert pieces("512 · [0.08\u00a0ns/B] / 16") == ["512", "·", "[0.08\u00a0ns/B]", "/", "16"]
     assert pieces("16 shards of 4 sms") == ["16", "shards", "of", "4", "sms"]
 
 

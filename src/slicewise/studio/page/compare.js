@@ -1,4 +1,4 @@
-// Two plans side by side, and what each difference is worth.
+// Two plans side by side, and what work each difference saves.
 import { h, put, $ } from "./dom.js";
 import { bar, legend, waitedOf, TERMS } from "./bars.js";
 import { seconds, amount, count, signed } from "./units.js";
@@ -38,7 +38,7 @@ function differences(found) {
   if (!found.changes.length) return h("div", { class: "card" }, h("h3", {}, "Every layer is sliced alike"));
   const worth = new Map((found.differences ?? []).flatMap((each) => each.changes).map((each) => [each.layers.join(), each.worth_s]));
   return h("section", { class: "card" }, h("h3", {}, `${found.changes.length} stretches of layers differ`),
-    h("p", { class: "small quiet" }, found.differences ? "Worth: what B's step would take longer by the sum of terms, were only this change undone." : "Machine, batch or training differ too, so a change has no price of its own."),
-    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "differences" }, h("table", { class: "strategy-table" }, h("thead", {}, h("tr", {}, ["layers", "A", "B", "worth"].map((name) => h("th", { scope: "col" }, name)))),
+    h("p", { class: "small quiet" }, found.differences ? "Undone: extra work if only this change were reverted, also where it hides behind compute." : "Machine, batch or training differ too, so a change has no price of its own."),
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "differences" }, h("table", { class: "strategy-table" }, h("thead", {}, h("tr", {}, ["layers", "A", "B", "undone"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, found.changes.map((each) => h("tr", {}, h("td", {}, each.layers.length > 1 ? `${each.layers[0]} … ${each.layers.at(-1)} (${each.layers.length})` : each.layers[0]), h("td", { class: "mono" }, each.before), h("td", { class: "mono" }, each.after), h("td", { class: "num" }, worth.has(each.layers.join()) ? signed(worth.get(each.layers.join())) : "–")))))));
 }
