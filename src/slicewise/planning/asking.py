@@ -175,19 +175,21 @@ def pareto(
     trust: bool = False,
     progress: Progress = lambda _: None,
 ) -> list[Plan]:
-    """Plans from the fastest to the one that keeps the fewest bytes; arguments as for `plan`.
+    """Plans from the fastest to the one that keeps the fewest bytes; arguments as for `plan`, whose answer is one of
+    those that are compared. No plan of them is beaten in step and memory at once.
 
     >>> plans = sw.pareto("lenet5", "p100-4x4", batch=64, devices=4)
     >>> plans[0].predicted["peak_memory_bytes"] >= plans[-1].predicted["peak_memory_bytes"]
     True
     """
+    machine = machine_of(cluster, devices, software)
     request = Request(
         training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
+        cost=usual_model(machine).name,
         space=_space(space, dims_per_layer, dims_per_tier),
         fix=tuple(fix),
         forbid=tuple(forbid),
     )
-    machine = machine_of(cluster, devices, software)
     return pareto_plans(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
 
 
