@@ -122,6 +122,29 @@ def test_segments_belong_to_a_pipeline(strategy: str) -> None:
     assert made.pipeline.micro_batches == 4
 
 
+def test_what_would_change_nothing_is_refused() -> None:
+    with pytest.raises(
+        RequestError, match=r"`split=\(2, 2\)` is of hybrids, not of data; leave it out, or give data\+"
+    ):
+        sw.oracle("lenet5", "p100-4x4", devices=[4], batch=64, strategies=["data"], split=(2, 2))
+    with pytest.raises(RequestError, match=r"`trust=True` is for an exported program \(.pt2\), and lenet5 is none"):
+        sw.load_graph("lenet5", trust=True)
+    with pytest.raises(RequestError, match=r"`trust=True` is for an exported program \(.pt2\), and a graph is none"):
+        sw.plan(small_cnn(8), machine(2), trust=True)
+    with pytest.raises(RequestError, match='`search="exhaustive"` does not use `gap`; leave it out'):
+        sw.plan(small_cnn(8), machine(2), search="exhaustive", gap=0.5)
+    with pytest.raises(RequestError, match='`layer="conv0"` and `per_layer=True` are different questions; ask one'):
+        sw.explain(sw.plan(small_cnn(8), machine(2)), layer="conv0", per_layer=True)
+
+
+def test_a_list_of_known_layers_says_how_many_more_there_are() -> None:
+    made = sw.plan("alexnet", "p100-4x4", devices=2, strategy="data")
+    with pytest.raises(RequestError, match=r"no layer is called 'nix'; there is .* and 15 more$"):
+        sw.explain(made, layer="nix")
+    with pytest.raises(RequestError, match=r"no layer is called 'classifier'; there is classifier.*\.\d$"):
+        sw.explain(made, layer="classifier")
+
+
 def test_messages_speak_of_no_flags() -> None:
     wrong = (
         lambda: sw.plan(small_cnn(8), machine(2), cost="optcnn"),

@@ -20,6 +20,7 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
+from slicewise.cli.spelling import flag
 from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 HELP = "project every strategy to any number of devices: time by term, memory, epoch, and what is possible at all"
 MOST_COUNTS = 1000  # in one table
+NOT_CSV = ("best", "limits", "forms", "wide")  # what has no place among rows
 
 
 def counts(text: str) -> list[int]:
@@ -119,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--forms", action="store_true", help="the closed forms with their numbers, at one count")
     parser.add_argument("--figure", type=Path, help="draw strategies over device counts here, as .svg or .png")
-    parser.add_argument("--csv", action="store_true", help="the rows as CSV")
+    parser.add_argument("--csv", action="store_true", help="the rows as CSV, and nothing else")
     add_json(parser)
 
 
@@ -154,10 +156,13 @@ def strategies_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
+    from slicewise.planning.asking import refuse
     from slicewise.strategies.projecting import table_of
 
     if options.csv and options.json:
         raise RequestError("--csv and --json: one document at a time")
+    if options.csv:
+        refuse("--csv", [flag(name) for name in NOT_CSV if getattr(options, name)])
     if options.figure:
         from slicewise.report.pictures import check_picture
         from slicewise.saving import check_target

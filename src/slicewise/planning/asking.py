@@ -21,6 +21,7 @@ from slicewise.planning.named import baseline_plan, check_strategy
 from slicewise.planning.timing import timed_plan
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import SIMPLIFY, Request
+from slicewise.search.registry import EXHAUSTIVE
 from slicewise.search.solver import Progress
 from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.units import bytes_of, seconds_of
@@ -119,6 +120,8 @@ def plan(
     }
     asked = [name for name, value in given.items() if value != SEARCHED.get(name)]
     refuse(f'`strategy="{strategy}"`', [f"`{name}`" for name in unused(strategy, asked)])
+    if search == EXHAUSTIVE:
+        refuse(f'`search="{search}"`', ["`gap`"] if gap else [])  # it looks at every plan
     machine = machine_of(cluster, devices, software)
     request = Request(
         strategy=strategy,
