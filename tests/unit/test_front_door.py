@@ -13,6 +13,7 @@ from torch import nn
 import slicewise as sw
 from slicewise.cluster.writing import to_toml
 from slicewise.errors import InfeasibleError, RequestError
+from slicewise.strategies.ranking import verdict
 from tests.builders import machine, residual_net, small_cnn
 
 SOURCE = pathlib.Path(sw.__file__).parent
@@ -161,6 +162,16 @@ def test_messages_speak_of_no_flags() -> None:
         with pytest.raises((RequestError, InfeasibleError)) as error:
             ask()
         assert not re.search(r"(?<![\w-])--[a-z]", str(error.value)), str(error.value)
+
+
+def test_answers_in_words_speak_of_no_flags() -> None:
+    table = sw.oracle("resnet50", "abci-v100", batch_per_device=32, devices=[4, 64], strategies=["filter", "data"])
+    planned = sw.oracle("lenet5", "p100-4x4", batch=64, devices=[4], strategies=["filter"], layerwise=True)
+    for text in (str(table), verdict(table), str(planned), verdict(planned), str(table.to_dict()["measure_next"])):
+        assert "--" not in text
+    assert "`measured=(32, TIME)`" in str(table)
+    assert 'see `engine="slicewise"`' in str(planned)
+    assert 'see `engine="slicewise"`' in verdict(planned)
 
 
 def test_the_prediction_of_an_edited_plan_is_of_the_plan_as_it_is(tmp_path: pathlib.Path) -> None:

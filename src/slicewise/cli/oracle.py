@@ -20,7 +20,7 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
-from slicewise.cli.spelling import flag
+from slicewise.cli.spelling import flag, speller
 from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
@@ -183,12 +183,12 @@ def main(options: argparse.Namespace) -> int:
     if options.csv:
         sys.stdout.write(found.to_csv())
     elif options.json:
-        print_json(found.to_dict() | _answers(found, best=options.best, limits=options.limits, forms=options.forms))
+        print_json(document_of(found, options) | _answers(found, options))
     else:
         from slicewise.report.oracle import show_forms, show_limits, show_oracle
         from slicewise.strategies.ranking import verdict
 
-        show_oracle(found, verdict(found) if options.best else "")
+        show_oracle(found, verdict(found) if options.best else "", speller(options))
         if options.limits:
             show_limits(*limits_and_stops(found))
         if options.forms:
@@ -213,17 +213,25 @@ def _forms(found: "ProjectionTable") -> "list[Form]":
     return forms(found.oracle, max(possible, key=lambda devices: (possible[devices], devices)))
 
 
-def _answers(found: "ProjectionTable", *, best: bool, limits: bool, forms: bool) -> dict[str, Any]:
+def document_of(found: "ProjectionTable", options: argparse.Namespace) -> dict[str, Any]:
+    """The JSON, which advises in the words of the command."""
+    document = found.to_dict()
+    if advice := document["measure_next"]:
+        advice["measure"] = speller(options)(advice["measure"])
+    return document
+
+
+def _answers(found: "ProjectionTable", options: argparse.Namespace) -> dict[str, Any]:
     answers: dict[str, Any] = {}
-    if best:
+    if options.best:
         from slicewise.strategies.ranking import verdict
 
         chosen = found.best()
-        answers["best"] = {"row": chosen.to_dict() if chosen else None, "why": verdict(found)}
-    if limits:
+        answers["best"] = {"row": chosen.to_dict() if chosen else None, "why": speller(options)(verdict(found))}
+    if options.limits:
         held_back, stops = limits_and_stops(found)
         answers["limits"] = [limit.to_dict() for limit in held_back]
         answers["stops_paying"] = [stop.to_dict() for stop in stops]
-    if forms:
+    if options.forms:
         answers["closed_forms"] = [form.to_dict() for form in _forms(found)]
     return answers

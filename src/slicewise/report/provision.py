@@ -1,6 +1,6 @@
 """Options of machine time as a table for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slicewise.strategies.options import HOUR_S, Option
 from slicewise.strategies.projecting import Oracle
@@ -11,7 +11,10 @@ from slicewise.text.tables import Table
 from slicewise.units import amount, counted
 
 
-def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:
+def show_options(
+    oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str, spelled: Callable[[str], str] = str
+) -> None:
+    """`spelled`: sentences with options as they are typed."""
     page = Page()
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
     asked = f"{epochs:g} epochs of {oracle.samples:,} samples, {batch}"
@@ -58,7 +61,7 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     for text in warned:
         page.say(f"Warning, {text}")
     if advice := next_measurement(oracle, options[0].row):
-        page.say(f"To narrow the range, {advice.told}")
+        page.say(spelled(f"To narrow the range, {advice.told}"))
 
 
 def _chance(option: Option) -> float:

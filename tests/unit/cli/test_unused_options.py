@@ -133,6 +133,9 @@ def test_what_would_change_nothing_is_refused(
 
 def test_commands_spell_options_as_they_are_typed() -> None:
     said = 'use `batchnorm="exact"`, `recompute=True`, `memory_limit` or `devices=32`; `run` is a command'
+    assert as_typed("`measured=(64, TIME)` or `calibrate_from`", {"measured"}) == (
+        "--measured 64=TIME or slicewise calibrate --from"
+    )
     assert as_typed(said, {"batchnorm", "recompute", "memory_limit", "devices"}) == (
         "use --batchnorm exact, --recompute, --memory-limit or --devices 32; `run` is a command"
     )
