@@ -4,6 +4,7 @@ import doctest
 import inspect
 import pathlib
 import re
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -12,8 +13,10 @@ from torch import nn
 
 import slicewise as sw
 from slicewise.cluster.writing import to_toml
+from slicewise.cost.prediction import Prediction
 from slicewise.errors import InfeasibleError, RequestError
 from slicewise.strategies.ranking import verdict
+from slicewise.units import amount, seconds
 from tests.builders import machine, residual_net, small_cnn
 
 SOURCE = pathlib.Path(sw.__file__).parent
@@ -172,6 +175,34 @@ def test_answers_in_words_speak_of_no_flags() -> None:
     assert "`measured=(32, TIME)`" in str(table)
     assert 'see `engine="slicewise"`' in str(planned)
     assert 'see `engine="slicewise"`' in verdict(planned)
+
+
+def test_answers_are_printed_in_a_few_lines() -> None:
+    made = sw.plan("alexnet", "p100-4x4", devices=4, batch=64)
+    answer = sw.what_if(made, ["batch=32"])
+    options = sw.provision("lenet5", "p100-4x4", dataset="cifar10", epochs=9, devices=[2, 4], price=2.0)
+    for value in (made, answer, answer.after, options[0], made.hardware()):
+        assert len(str(value).splitlines()) <= 4, str(value)
+        assert len(str(value)) < 400, str(value)
+        assert len(repr(value)) < 120, repr(value)
+    step, held = seconds(made.predicted.iteration_s), amount(made.predicted.peak_memory_bytes, "B")
+    sent = amount(made.predicted.bytes_moved, "B")
+    for said in ("alexnet on p100-4x4: 4 devices, batch 64, fp32, layerwise", step, held, sent, "sw.explain(plan)"):
+        assert said in str(made)
+    assert f"batch=32: a step takes {seconds(answer.after.predicted.iteration_s)}, before {step}." in str(answer)
+    assert "The slicings cannot be kept: " in str(sw.what_if(made, ["devices=2"]))
+    assert str(options[0]).startswith(f"{options[0].row.devices} devices (")
+    assert "cost" in str(options[0])
+    assert str(sw.load_cluster("p100-4x4")).splitlines() == [
+        "p100-4x4: 16 x P100 (17.2 GB); figures: preset, software: plain",
+        "  inter: 4 members, 1 port of 11.0 GB/s each, latency 5.00 us",
+        "  intra: 4 members, 1 port of 35.0 GB/s each, latency 3.00 us",
+    ]
+
+
+def test_a_plan_that_predicts_nothing_is_printed_too() -> None:
+    bare = replace(sw.plan(small_cnn(8), machine(2)), predicted=Prediction(), request=None)
+    assert "inf" not in str(bare) + repr(bare)
 
 
 def test_the_prediction_of_an_edited_plan_is_of_the_plan_as_it_is(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ from slicewise.units import counted
 
 
 def show_oracle(table: ProjectionTable, why: str = "", spelled: Callable[[str], str] = str) -> None:
-    """`why`: the verdict in a paragraph, in place of the names of the best. `spelled`: sentences as their reader types."""
+    """`why`: the verdict in a paragraph, in place of the names of the best. `spelled`: with options as typed."""
     Page().show(*drawn(table, why or best_of(table), spelled))
 
 

@@ -25,9 +25,9 @@ def show_options(
     good = [option for option in options if option.good]
     priced, timed = options[0].price is not None, options[0].deadline_h is not None
     if good:
-        page.say(f"Cheapest: {_told(good[0])}. Fastest: {_told(min(good, key=lambda option: option.hours))}.")
+        page.say(f"Cheapest: {good[0].told}. Fastest: {min(good, key=lambda option: option.hours).told}.")
     else:
-        page.say(f"None is sure to keep the deadline. Most likely: {_told(max(options, key=_chance))}.")
+        page.say(f"None is sure to keep the deadline. Most likely: {max(options, key=_chance).told}.")
     table = Table(
         "devices", "strategy", "time", "range", *(["in time"] if timed else []), *(["cost"] if priced else []), "nodes",
         "device-hours", "node-hours", "efficiency", "input", "batch", "split", keys=2,
@@ -66,9 +66,3 @@ def show_options(
 
 def _chance(option: Option) -> float:
     return option.deadline_chance or 0.0
-
-
-def _told(option: Option) -> str:
-    """`16 devices (data) in 7 h 29 min, 119.7 device-hours`."""
-    told = f"{counted(option.row.devices)} ({option.row.strategy}) in {hours(option.hours * HOUR_S)}"
-    return f"{told}, {option.device_hours:,.1f} device-hours"
