@@ -6,15 +6,20 @@ import pathlib
 import re
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import slicewise as sw
+from slicewise.cluster.freshness import MeasuredOn
+from slicewise.cluster.times import LayerTime, keep_times
 from slicewise.cluster.writing import to_toml
 from slicewise.cost.prediction import Prediction
 from slicewise.errors import InfeasibleError, RequestError
+from slicewise.planning.timing import timed_on
+from slicewise.running import calibrating
 from slicewise.strategies.ranking import verdict
 from slicewise.units import amount, seconds
 from tests.builders import machine, residual_net, small_cnn
@@ -147,6 +152,83 @@ def test_a_list_of_known_layers_says_how_many_more_there_are() -> None:
         sw.explain(made, layer="nix")
     with pytest.raises(RequestError, match=r"no layer is called 'classifier'; there is classifier.*\.\d$"):
         sw.explain(made, layer="classifier")
+
+
+def _steps(folder: pathlib.Path, seconds: float) -> pathlib.Path:
+    path = folder / "steps.csv"
+    path.write_text("\n".join(["step,iteration_s", *(f"{step},{seconds}" for step in range(50))]))
+    return path
+
+
+@pytest.mark.parametrize("engine", ["paradl", "slicewise"])
+def test_a_run_of_a_model_is_diagnosed_by_its_strategy(engine: str, tmp_path: pathlib.Path) -> None:
+    (row,) = sw.oracle("lenet5", "p100-4x4", devices=[2], batch=64, strategies=["data"], engine=engine)
+    steps = _steps(tmp_path, row.iteration_s)
+    ran: dict[str, Any] = {"cluster": "p100-4x4", "devices": 2, "batch": 64, "engine": engine, "batchnorm": "local"}
+    assert sw.diagnose("lenet5", steps, strategy="data", **ran).as_projected
+    assert sw.diagnose(sw.load_graph("lenet5"), steps, strategy="data", **ran).as_projected
+
+
+def test_a_run_of_a_hybrid_is_diagnosed_by_its_split(tmp_path: pathlib.Path) -> None:
+    (row,) = sw.oracle("alexnet", "p100-4x4", devices=[4], batch=64, strategies=["data+filter"], split=(2, 2))
+    steps = _steps(tmp_path, row.iteration_s)
+    ran: dict[str, Any] = {"cluster": "p100-4x4", "devices": 4, "batch": 64}
+    assert sw.diagnose("alexnet", steps, strategy="data+filter", split=(2, 2), **ran).as_projected
+    with pytest.raises(RequestError, match=r"`split=\(2, 2\)` is of hybrids, not of data; leave it out"):
+        sw.diagnose("alexnet", steps, strategy="data", split=(2, 2), **ran)
+    with pytest.raises(RequestError, match='`split`: engine slicewise plans its own; give `engine="paradl"`'):
+        sw.diagnose("alexnet", steps, strategy="data+filter", split=(2, 2), engine="slicewise", **ran)
+    with pytest.raises(RequestError, match="`segments=4`: closed forms choose their own; leave it out"):
+        sw.diagnose("alexnet", steps, strategy="pipeline", engine="paradl", segments=4, **ran)
+
+
+def test_a_plan_says_itself_how_it_ran(tmp_path: pathlib.Path) -> None:
+    made = sw.plan("lenet5", "p100-4x4", devices=2, batch=64, strategy="data")
+    steps = _steps(tmp_path, made.predicted.iteration_s)
+    assert sw.diagnose(made, steps).as_projected
+    with pytest.raises(RequestError, match="`engine`: give a model and `strategy`, one of data, "):
+        sw.diagnose(made, steps, engine="paradl")
+    with pytest.raises(RequestError, match="`cluster` is decided by the plan; give a model and `strategy`, or plan"):
+        sw.diagnose(made, steps, cluster="p100-4x4")
+    with pytest.raises(RequestError, match="a plan says how it ran; leave out `strategy`, or give a model"):
+        sw.diagnose(made, steps, strategy="data", cluster="p100-4x4")
+    with pytest.raises(RequestError, match='lenet5: no such plan; of a model, say how it ran: `strategy="layerwise"`'):
+        sw.diagnose("lenet5", steps)
+
+
+def test_layers_of_a_plan_are_timed_by_ranks_that_are_told_the_budget(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLICEWISE_CACHE", str(tmp_path))
+    here = replace(machine(2), measured_on=MeasuredOn(device="any", torch="2", cores=2, ranks=2))
+    made = sw.plan(small_cnn(8), here, strategy="data")
+    time = LayerTime(forward_s=1.0, backward_s=2.0)
+    started: list[tuple[list[str], int]] = []
+
+    def launched(arguments: list[str], ranks: int) -> int:
+        started.append((arguments, ranks))
+        assert sw.Plan.load(arguments[2]).model == made.model
+        keep_times(tmp_path, timed_on(here), {"conv": time})
+        return 0
+
+    monkeypatch.setattr(calibrating, "launch", launched)
+    assert sw.calibrate(layers=made, profile_budget="3min").times == {"conv": time}
+    ((arguments, ranks),) = started
+    assert (arguments[:2], arguments[3:], ranks) == (["calibrate", "--layers"], ["--profile-budget", "180.000s"], 2)
+    with pytest.raises(RequestError, match="`layers` does not use `quick` and `output`; leave them out"):
+        sw.calibrate(layers=made, quick=True, output="mine.toml")
+    with pytest.raises(RequestError, match="`profile_budget=3min` is for `layers`, the layers of a plan; give both"):
+        sw.calibrate(profile_budget="3min")
+    with pytest.raises(RequestError, match="was not calibrated here; plan for local"):
+        sw.calibrate(layers=sw.plan(small_cnn(8), machine(2), strategy="data"))
+
+
+def test_the_shape_of_a_sample_is_called_input_and_its_old_name_works() -> None:
+    assert sw.load_graph("lenet5", input=(1, 32, 32)) == sw.load_graph("lenet5")
+    with pytest.warns(DeprecationWarning, match="input_shape= is deprecated; use input="):
+        assert sw.load_graph("lenet5", input_shape=(1, 32, 32)) == sw.load_graph("lenet5")
+    with pytest.raises(RequestError, match="are one thing; give `input`"):
+        sw.load_graph("lenet5", input=(1, 32, 32), input_shape=(1, 32, 32))
 
 
 def test_messages_speak_of_no_flags() -> None:

@@ -1,5 +1,6 @@
 """A model by name: from the zoo, a saved graph, an exported program, a library, or a factory in the user's own file."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import resources
@@ -60,27 +61,38 @@ def _captured(model: "nn.Module", input_shape: tuple[int, ...] | None, sample: "
 
 
 def load_graph(
-    model: str | Path, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
+    model: str | Path,
+    input: tuple[int, ...] | None = None,
+    *,
+    trust: bool = False,
+    folder: Path | None = None,
+    input_shape: tuple[int, ...] | None = None,
 ) -> LayerGraph:
     """The LayerGraph of a zoo name, a saved graph (.json), or whatever else `capture_model` takes.
 
     Shipped and saved graphs need no torch, unless another input shape is asked for. `trust` allows an exported program,
-    whose file can run code when it is loaded. A factory's file is looked for in `folder` too.
+    whose file can run code when it is loaded. A factory's file is looked for in `folder` too. `input` is the shape of
+    one sample; `input_shape`, its name before, is deprecated.
 
     >>> len(sw.load_graph("alexnet"))
     23
     """
+    if input_shape is not None:
+        if input is not None:
+            raise RequestError("`input` and `input_shape` are one thing; give `input`")
+        warnings.warn("load_graph: input_shape= is deprecated; use input=", DeprecationWarning, stacklevel=2)
+        input = input_shape
     model = str(model)
     check_trust(model, trust)
     if model in shipped_names():
         shipped = _shipped(model)
-        if input_shape in (None, shipped.inputs[0].shape[1:]):
+        if input in (None, shipped.inputs[0].shape[1:]):
             return shipped
     if model.endswith(".json"):
-        return _saved(model, input_shape)
+        return _saved(model, input)
     if not _elsewhere(model) and model not in shipped_names():  # said before torch is imported
         raise _unknown(model, shipped_names())
-    return capture_model(model, input_shape, trust=trust, folder=folder)
+    return capture_model(model, input, trust=trust, folder=folder)
 
 
 def stored_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:

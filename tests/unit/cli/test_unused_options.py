@@ -107,6 +107,8 @@ ORACLE = ("oracle", "lenet5", "--cluster", "p100-4x4", "--devices", "4", "--batc
             "--split 2x2 is of hybrids, not of data, owt; leave it out",
         ),
         (("doctor", "--nproc-per-node", "4"), "--nproc-per-node 4: ranks are started for --network only; add it"),
+        (("calibrate", "--profile-budget", "3min"), "--profile-budget is for --layers PLAN.json"),
+        (("calibrate", "--layers", "plan.json", "--quick"), "--layers does not use --quick; leave it out"),
         ((*PLAN, "--trust"), "--trust is for an exported program (.pt2), and lenet5 is none; leave it out"),
         ((*ORACLE, "--trust"), "--trust is for an exported program (.pt2), and lenet5 is none; leave it out"),
         (("capture", "lenet5", "--trust", "-o", "graph.json"), "--trust is for an exported program (.pt2)"),
