@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
+    from slicewise.planning.asking import refuse
 
     if options.runs is not None and options.figure is not None:
         raise RequestError("--figure draws what is measured here; leave it out with --from")
@@ -58,7 +59,11 @@ def main(options: argparse.Namespace) -> int:
     if options.cluster is not None:
         raise RequestError("--cluster belongs to calibrate --from RUNS.csv; this machine needs none")
     if options.layers is not None:
+        vain = [f"--{name}" for name in ("quick", "output", "figure") if getattr(options, name)]
+        refuse("--layers", vain)
         return _time_layers(options)
+    if options.profile_budget is not None:
+        raise RequestError("--profile-budget is for --layers PLAN.json, the layers of a plan; give both")
     return _measure(options)
 
 
@@ -172,15 +177,14 @@ def _time_layers(options: argparse.Namespace) -> int:
     """Times are kept beside local.toml, and written as they come: who interrupts loses little."""
     from slicewise.cluster.cluster import local_path
     from slicewise.cluster.times import keep_times, times_path
-    from slicewise.errors import RequestError
     from slicewise.planning.timing import timed_on, timing_model, untimed
     from slicewise.plans.plan import Plan
+    from slicewise.running.calibrating import check_timeable
     from slicewise.running.launch import inside_a_rank, launch
 
     plan = Plan.load(options.layers)
+    check_timeable(plan)
     cluster = plan.hardware()
-    if cluster.measured_on is None:
-        raise RequestError(f"{options.layers} is for {plan.cluster}, which was not calibrated here; plan for local")
     missing, folder, kept_for = untimed(plan), local_path().parent, timed_on(cluster)
     if not inside_a_rank():
         require_torch()

@@ -9,6 +9,7 @@ from slicewise.extras import require_torch
 if TYPE_CHECKING:
     from slicewise.running.checkup import Network
 
+RANKS = 2  # that --network starts
 HELP = "check what is installed, the cache, the profile and the network; say which command fixes what is missing"
 
 
@@ -18,23 +19,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start ranks and time all-reduces between them; under torchrun: between its ranks",
     )
-    parser.add_argument(
-        "--nproc-per-node", type=positive, metavar="K", default=2, help="ranks for --network (default: 2)"
-    )
+    parser.add_argument("--nproc-per-node", type=positive, metavar="K", help=f"ranks for --network (default: {RANKS})")
     parser.add_argument("--cluster", default="local", help=f"the profile: {CLUSTER} (default: local)")
     add_json(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """0: ready. 1: something is wrong."""
+    from slicewise.errors import RequestError
     from slicewise.running.calibrating import check_measurable
     from slicewise.running.launch import inside_a_rank, launch
 
+    if options.nproc_per_node is not None and not options.network:
+        raise RequestError(f"--nproc-per-node {options.nproc_per_node}: ranks are started for --network only; add it")
     if options.network and not inside_a_rank():
-        check_measurable(options.nproc_per_node)
+        ranks = options.nproc_per_node or RANKS
+        check_measurable(ranks)
         require_torch()
-        progress(f"timing all-reduces between {options.nproc_per_node} ranks")
-        return launch(options.given, options.nproc_per_node)
+        progress(f"timing all-reduces between {ranks} ranks")
+        return launch(options.given, ranks)
     if options.network:
         return _between_ranks(options)
     return _told(options, None)

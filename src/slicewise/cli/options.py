@@ -96,7 +96,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--trust", action="store_true", help="load an exported program (.pt2): its file can run code of its maker's"
+        "--trust",
+        action="store_true",
+        help="load an exported program (.pt2): its file can run code of its maker's; for nothing else",
     )
 
 

@@ -20,6 +20,7 @@ from slicewise.cli.options import (
     size,
     training_of,
 )
+from slicewise.cli.spelling import flag, speller
 from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 HELP = "project every strategy to any number of devices: time by term, memory, epoch, and what is possible at all"
 MOST_COUNTS = 1000  # in one table
+NOT_CSV = ("best", "limits", "forms", "wide")  # what has no place among rows
 
 
 def counts(text: str) -> list[int]:
@@ -119,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--forms", action="store_true", help="the closed forms with their numbers, at one count")
     parser.add_argument("--figure", type=Path, help="draw strategies over device counts here, as .svg or .png")
-    parser.add_argument("--csv", action="store_true", help="the rows as CSV")
+    parser.add_argument("--csv", action="store_true", help="the rows as CSV, and nothing else")
     add_json(parser)
 
 
@@ -154,10 +156,13 @@ def strategies_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import RequestError
+    from slicewise.planning.asking import refuse
     from slicewise.strategies.projecting import table_of
 
     if options.csv and options.json:
         raise RequestError("--csv and --json: one document at a time")
+    if options.csv:
+        refuse("--csv", [flag(name) for name in NOT_CSV if getattr(options, name)])
     if options.figure:
         from slicewise.report.pictures import check_picture
         from slicewise.saving import check_target
@@ -178,12 +183,12 @@ def main(options: argparse.Namespace) -> int:
     if options.csv:
         sys.stdout.write(found.to_csv())
     elif options.json:
-        print_json(found.to_dict() | _answers(found, best=options.best, limits=options.limits, forms=options.forms))
+        print_json(document_of(found, options) | _answers(found, options))
     else:
         from slicewise.report.oracle import show_forms, show_limits, show_oracle
         from slicewise.strategies.ranking import verdict
 
-        show_oracle(found, verdict(found) if options.best else "")
+        show_oracle(found, verdict(found) if options.best else "", speller(options))
         if options.limits:
             show_limits(*limits_and_stops(found))
         if options.forms:
@@ -208,17 +213,25 @@ def _forms(found: "ProjectionTable") -> "list[Form]":
     return forms(found.oracle, max(possible, key=lambda devices: (possible[devices], devices)))
 
 
-def _answers(found: "ProjectionTable", *, best: bool, limits: bool, forms: bool) -> dict[str, Any]:
+def document_of(found: "ProjectionTable", options: argparse.Namespace) -> dict[str, Any]:
+    """The JSON, which advises in the words of the command."""
+    document = found.to_dict()
+    if advice := document["measure_next"]:
+        advice["measure"] = speller(options)(advice["measure"])
+    return document
+
+
+def _answers(found: "ProjectionTable", options: argparse.Namespace) -> dict[str, Any]:
     answers: dict[str, Any] = {}
-    if best:
+    if options.best:
         from slicewise.strategies.ranking import verdict
 
         chosen = found.best()
-        answers["best"] = {"row": chosen.to_dict() if chosen else None, "why": verdict(found)}
-    if limits:
+        answers["best"] = {"row": chosen.to_dict() if chosen else None, "why": speller(options)(verdict(found))}
+    if options.limits:
         held_back, stops = limits_and_stops(found)
         answers["limits"] = [limit.to_dict() for limit in held_back]
         answers["stops_paying"] = [stop.to_dict() for stop in stops]
-    if forms:
+    if options.forms:
         answers["closed_forms"] = [form.to_dict() for form in _forms(found)]
     return answers

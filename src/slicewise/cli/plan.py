@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="sum this many bytes of gradients together, as 4MiB (default: the fastest of 1, 4, 25 and 100 MiB)",
     )
-    group.add_argument("--search", help="elimination (default) or exhaustive")
+    group.add_argument("--search", help="elimination (default) or exhaustive, which takes no --gap")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")
     parser.add_argument("--figure", type=Path, help="draw the plan here, as .svg or .png")
     parser.add_argument("--trace", type=Path, help="write the predicted step as a timeline for ui.perfetto.dev")

@@ -4,7 +4,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from slicewise.cli.options import add_json, duration, print_json
-from slicewise.cli.oracle import add_request, counts, oracle_from, per_device, strategies_of
+from slicewise.cli.oracle import add_request, counts, document_of, oracle_from, per_device, strategies_of
+from slicewise.cli.spelling import speller
 
 if TYPE_CHECKING:
     from slicewise.strategies.options import Option
@@ -36,11 +37,12 @@ def main(options: argparse.Namespace) -> int:
     every = options_of(table, wanted, epochs=options.epochs, price=options.price, deadline_h=deadline_h)
     kept = within(frontier(every), deadline_h=deadline_h, device_hours=options.gpu_hours)
     if options.json:
-        print_json({**_asked(options, table.to_dict()), "options": [option.to_dict() for option in kept]})
+        print_json({**_asked(options, document_of(table, options)), "options": [option.to_dict() for option in kept]})
     else:
         from slicewise.report.provision import show_options
 
-        show_options(oracle, kept, epochs=options.epochs, missed=_missed(every, deadline_h, options.gpu_hours))
+        missed = _missed(every, deadline_h, options.gpu_hours)
+        show_options(oracle, kept, epochs=options.epochs, missed=missed, spelled=speller(options))
     return 0 if kept else 1
 
 

@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kept(parser)
     add_made(parser)
     add_json(parser)
-    parser.set_defaults(trust=False)  # an exported program is not run
 
 
 def add_kept(parser: argparse.ArgumentParser) -> None:
@@ -139,7 +138,7 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     if options.plan.endswith(".pt2"):
         check_runnable(options.plan)
     _check_kept(options)
-    plan, graph = asked_plan(options, ranks, run=True)
+    plan, graph = _asked_plan(options, ranks)
     check_runnable(plan.model)
     if ranks not in (None, plan.devices):
         raise PlanError(f"the plan is for {plan.devices} devices, {said} is {ranks}; plan again with --devices {ranks}")
@@ -184,18 +183,15 @@ def _check_kept(options: argparse.Namespace) -> None:
         )
 
 
-def asked_plan(options: argparse.Namespace, ranks: int | None, *, run: bool = False) -> "tuple[Plan, LayerGraph]":
-    """The plan that was given, or one made for the model that was; and its network.
-
-    Who wants to `run` a plan runs the code of the model that it names.
-    """
+def _asked_plan(options: argparse.Namespace, ranks: int | None) -> "tuple[Plan, LayerGraph]":
+    """The plan that was given, or one made for the model that was; and its network, by running the model's code."""
     from slicewise.graph.sources import load_graph
 
     if options.strategy:
-        graph = load_graph(options.plan, options.input, trust=options.trust)
+        graph = load_graph(options.plan, options.input)  # an exported program is not run: no --trust
         return _made_plan(options, graph, ranks), graph
     plan = _loaded_plan(options)
-    if run and plan.graph is None:
+    if plan.graph is None:
         return plan, load_graph(plan.model, plan.input_shape, folder=Path(options.plan).parent)
     return plan, plan.network()
 

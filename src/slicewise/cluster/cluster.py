@@ -21,6 +21,7 @@ from slicewise.cluster.tuning import NEUTRAL, Tuning, read_tuning
 from slicewise.errors import ClusterError, RequestError, UnknownName
 from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
+from slicewise.units import amount, seconds
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
 READABLE = (1,)  # versions of the description
@@ -45,6 +46,12 @@ class Tier:
     ports: int = 1
     collectives: Mapping[str, Link] = field(default_factory=dict)  # fitted, where the plain link is not the truth
     racks: "Tier | None" = None  # of the outermost tier: its members stand in racks of that tier's size, the last less
+
+    def __str__(self) -> str:
+        """`inter: 4 members, 1 port of 7.00 GB/s each, latency 5.00 us`"""
+        ports = "1 port" if self.ports == 1 else f"{self.ports} ports"
+        rate, latency = amount(self.bytes_per_s, "B/s"), seconds(self.latency_s)
+        return f"{self.name}: {self.size} members, {ports} of {rate} each, latency {latency}"
 
     def link(self, operation: str) -> Link:
         found = self.collectives.get(operation)
@@ -98,6 +105,16 @@ class Cluster:
             raise ClusterError(f"{self.name}: {self.devices:,} devices; at most {MOST_DEVICES:,} can be described")
         if self.software not in SOFTWARE:
             raise UnknownName("software", self.software, SOFTWARE)
+
+    def __repr__(self) -> str:
+        """`<Cluster p100-4x4: 16 x P100>`"""
+        return f"<Cluster {self.name}: {self.devices} x {self.device.name}>"
+
+    def __str__(self) -> str:
+        """A line for the whole, one for each tier."""
+        device = f"{self.device.name} ({amount(self.device.memory_bytes, 'B')})"
+        about = f"figures: {self.origin}, software: {self.software}"
+        return "\n".join([f"{self.name}: {self.devices} x {device}; {about}", *(f"  {tier}" for tier in self.tiers)])
 
     @cached_property
     def devices(self) -> int:

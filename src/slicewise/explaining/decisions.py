@@ -29,6 +29,7 @@ from slicewise.simulate.predicting import predicted_step, predicted_steps_s
 from slicewise.terms import LAYER_TERMS
 
 _AT_ONCE = 16
+_NAMES = 8  # that a message lists
 CONTENDERS = 3  # of the other slicings of a stretch: what may overtake it when machine or batch change
 
 
@@ -155,6 +156,8 @@ def explain(
     >>> sw.explain(plan, layer="classifier.6").decisions[0].slicing
     'C4@inter N4@intra'
     """
+    if layer is not None and per_layer:
+        raise RequestError(f'`layer="{layer}"` and `per_layer=True` are different questions; ask one at a time')
     plan = loaded(plan)
     machine = plan.hardware() if cluster is None else machine_of(cluster, plan.devices)
     network = graph or plan.network()
@@ -191,7 +194,8 @@ def explain_slicings(
         reference, reference_slicings = _best_baseline(model)
     if layer is not None and layer not in model.graph.index:
         near = [name for name in model.graph.index if layer in name] or list(model.graph.index)
-        raise RequestError(f"no layer is called {layer!r}; there is {', '.join(near[:8])}")
+        more = f" and {len(near) - _NAMES} more" if len(near) > _NAMES else ""
+        raise RequestError(f"no layer is called {layer!r}; there is {', '.join(near[:_NAMES])}{more}")
     groups = [[model.graph.index[layer]]] if layer else _groups(model, slicings, reference_slicings, per_layer)
     total = sum(model.plan_costs(slicings).values(), Cost())
     room_bytes = memory_limit_bytes - total.peak_memory_bytes

@@ -18,7 +18,7 @@ from slicewise.plans.plan import Plan, loaded
 from slicewise.search.solver import Progress
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategy import LAYERWISE
-from slicewise.units import parse_amount, parse_count, parse_seconds
+from slicewise.units import parse_amount, parse_count, parse_seconds, seconds
 
 _LINK = ("bandwidth", "latency")
 _JOB = ("batch", "devices", "memory", "dtype", "optimizer", "batchnorm")
@@ -99,6 +99,23 @@ class WhatIf:
     reason: str  # why the slicings cannot be kept, where they cannot
     after: Plan
     comparison: Comparison  # of the slicings kept and the new ones; of old and new where they cannot be kept
+
+    def __repr__(self) -> str:
+        """`<WhatIf batch=256: a step takes 12.1 ms, before 18.4 ms>`"""
+        return f"<WhatIf {', '.join(self.changes)}: {self._steps}>"
+
+    def __str__(self) -> str:
+        """Before and after, what the slicings that there are would do, and where there is more."""
+        kept = f"With the slicings kept it takes {seconds(self.kept.iteration_s)}" if self.kept else ""
+        return (
+            f"{', '.join(self.changes)}: {self._steps}.\n"
+            f"{kept or f'The slicings cannot be kept: {self.reason}'}.\n"
+            "More: .after is the plan for it, .comparison what differs, .before and .kept by term."
+        )
+
+    @property
+    def _steps(self) -> str:
+        return f"a step takes {seconds(self.after.predicted.iteration_s)}, before {seconds(self.before.iteration_s)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -1,5 +1,6 @@
 """A model by name: from the zoo, a saved graph, an exported program, a library, or a factory in the user's own file."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import resources
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from slicewise.graph.capture import Sample
 
+PROGRAM = ".pt2"
 LIBRARIES = ("torchvision", "timm")  # a name of theirs is one of their models, not a function of anybody's choice
 
 
@@ -31,6 +33,8 @@ def graph_of(
     trust: bool = False,
 ) -> LayerGraph:
     """A graph itself, that of a name or a file, or that of a module run on `sample`."""
+    if not isinstance(model, str | Path):
+        check_trust("a graph" if isinstance(model, LayerGraph) else "a module", trust)
     if not isinstance(model, str | Path | LayerGraph):
         return _captured(model, input_shape, sample)
     if sample is not None:
@@ -57,26 +61,38 @@ def _captured(model: "nn.Module", input_shape: tuple[int, ...] | None, sample: "
 
 
 def load_graph(
-    model: str | Path, input_shape: tuple[int, ...] | None = None, *, trust: bool = False, folder: Path | None = None
+    model: str | Path,
+    input: tuple[int, ...] | None = None,
+    *,
+    trust: bool = False,
+    folder: Path | None = None,
+    input_shape: tuple[int, ...] | None = None,
 ) -> LayerGraph:
     """The LayerGraph of a zoo name, a saved graph (.json), or whatever else `capture_model` takes.
 
     Shipped and saved graphs need no torch, unless another input shape is asked for. `trust` allows an exported program,
-    whose file can run code when it is loaded. A factory's file is looked for in `folder` too.
+    whose file can run code when it is loaded. A factory's file is looked for in `folder` too. `input` is the shape of
+    one sample; `input_shape`, its name before, is deprecated.
 
     >>> len(sw.load_graph("alexnet"))
     23
     """
+    if input_shape is not None:
+        if input is not None:
+            raise RequestError("`input` and `input_shape` are one thing; give `input`")
+        warnings.warn("load_graph: input_shape= is deprecated; use input=", DeprecationWarning, stacklevel=2)
+        input = input_shape
     model = str(model)
+    check_trust(model, trust)
     if model in shipped_names():
         shipped = _shipped(model)
-        if input_shape in (None, shipped.inputs[0].shape[1:]):
+        if input in (None, shipped.inputs[0].shape[1:]):
             return shipped
     if model.endswith(".json"):
-        return _saved(model, input_shape)
+        return _saved(model, input)
     if not _elsewhere(model) and model not in shipped_names():  # said before torch is imported
         raise _unknown(model, shipped_names())
-    return capture_model(model, input_shape, trust=trust, folder=folder)
+    return capture_model(model, input, trust=trust, folder=folder)
 
 
 def stored_graph(model: str, input_shape: tuple[int, ...] | None = None) -> LayerGraph:
@@ -111,13 +127,14 @@ def capture_model(
 ) -> LayerGraph:
     """Captured now, for two samples: a zoo name, an exported program (.pt2), `torchvision:NAME`, `timm:NAME`,
     `file.py:factory` or `package.module:factory`."""
+    check_trust(model, trust)
     require_torch()
     import torch
 
     from slicewise.graph.capture import capture
     from slicewise.graph.zoo import ZOO
 
-    if model.endswith(".pt2"):
+    if model.endswith(PROGRAM):
         from slicewise.graph.exported import capture_program
 
         return capture_program(model, input_shape, trust=trust)
@@ -155,17 +172,23 @@ def check_runnable(model: str) -> None:
     """Refuse what can be planned but not run."""
     if model.endswith(".json"):
         raise RequestError(f"{model} is a saved graph, which has no weights to run; plan the model itself")
-    if model.endswith(".pt2"):
+    if model.endswith(PROGRAM):
         raise RequestError(f"{model} is an exported program, which cannot switch modes to run; plan the model itself")
+
+
+def check_trust(model: str, trust: bool) -> None:
+    """Refuse trust where nothing asks for it."""
+    if trust and not model.endswith(PROGRAM):
+        raise RequestError(f"`trust=True` is for an exported program ({PROGRAM}), and {model} is none; leave it out")
 
 
 def names_code(model: str) -> bool:
     """Whether to load this model is to run code that its name points to: a factory, or an exported program."""
-    return model.endswith(".pt2") or (":" in model and model.partition(":")[0] not in LIBRARIES)
+    return model.endswith(PROGRAM) or (":" in model and model.partition(":")[0] not in LIBRARIES)
 
 
 def _elsewhere(model: str) -> bool:
-    return ":" in model or model.endswith((".json", ".pt2"))
+    return ":" in model or model.endswith((".json", PROGRAM))
 
 
 def _unknown(model: str, known: Iterable[str]) -> UnknownName:

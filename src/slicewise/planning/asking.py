@@ -21,6 +21,7 @@ from slicewise.planning.named import baseline_plan, check_strategy
 from slicewise.planning.timing import timed_plan
 from slicewise.plans.plan import Plan
 from slicewise.plans.request import SIMPLIFY, Request
+from slicewise.search.registry import EXHAUSTIVE
 from slicewise.search.solver import Progress
 from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.units import bytes_of, seconds_of
@@ -119,6 +120,8 @@ def plan(
     }
     asked = [name for name, value in given.items() if value != SEARCHED.get(name)]
     refuse(f'`strategy="{strategy}"`', [f"`{name}`" for name in unused(strategy, asked)])
+    if search == EXHAUSTIVE:
+        refuse(f'`search="{search}"`', ["`gap`"] if gap else [])  # it looks at every plan
     machine = machine_of(cluster, devices, software)
     request = Request(
         strategy=strategy,
@@ -175,19 +178,21 @@ def pareto(
     trust: bool = False,
     progress: Progress = lambda _: None,
 ) -> list[Plan]:
-    """Plans from the fastest to the one that keeps the fewest bytes; arguments as for `plan`.
+    """Plans from the fastest to the one that keeps the fewest bytes; arguments as for `plan`, whose answer is one of
+    those that are compared. No plan of them is beaten in step and memory at once.
 
     >>> plans = sw.pareto("lenet5", "p100-4x4", batch=64, devices=4)
     >>> plans[0].predicted["peak_memory_bytes"] >= plans[-1].predicted["peak_memory_bytes"]
     True
     """
+    machine = machine_of(cluster, devices, software)
     request = Request(
         training=Training(dtype=dtype, optimizer=optimizer, recompute=recompute, batchnorm=batchnorm),
+        cost=usual_model(machine).name,
         space=_space(space, dims_per_layer, dims_per_tier),
         fix=tuple(fix),
         forbid=tuple(forbid),
     )
-    machine = machine_of(cluster, devices, software)
     return pareto_plans(_sized(model, machine, batch, input, sample, trust), machine, request, progress)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
-from math import prod
+from math import inf, isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from slicewise.partition.stages import Cuts
 from slicewise.plans.plan_file import PinFields, PlanV1Fields, PlanV2Fields
 from slicewise.plans.request import Request, remembered
 from slicewise.saving import write_file
+from slicewise.units import amount, counted, seconds
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)  # 1 named its network and its cluster, and did not carry them
@@ -236,6 +237,33 @@ class Plan:
         for name, own, carried in pairs:
             if own != carried:
                 raise PlanError(f"{name} is {own!r}, but the file carries {carried!r}; plan again for {own!r}")
+
+    def __repr__(self) -> str:
+        """`<Plan alexnet on p100-4x4: 16 devices, batch 512, fp32, layerwise; a step takes 18.4 ms>`"""
+        return f"<Plan {self._title}{f'; {self._step}' if self._step else ''}>"
+
+    def __str__(self) -> str:
+        """What it is for, what it is predicted to take, and where there is more."""
+        row = self.predicted
+        figures = [self._step] if self._step else []
+        figures += [f"devices send {amount(row.bytes_moved, 'B')}"] if isfinite(row.bytes_moved) else []
+        figures += [f"one holds {amount(row.peak_memory_bytes, 'B')}"] if isfinite(row.peak_memory_bytes) else []
+        told = f"Predicted: {'; '.join(figures)}.\n" if figures else ""
+        more = "More: .slicings by layer, .predicted by term, .baselines, .certificate; sw.explain(plan) says why."
+        return f"{self._title}\n{told}{more}"
+
+    @property
+    def _title(self) -> str:
+        strategy = self.request.strategy if self.request else "pipeline" if self.pipeline else ""
+        told = f"{self.model} on {self.cluster}: {counted(self.devices)}, batch {self.batch}, {self.training.dtype}"
+        return f"{told}, {strategy}" if strategy else told
+
+    @property
+    def _step(self) -> str:
+        """Nothing where the file does not say."""
+        row = self.predicted
+        rate = f" ({row.samples_per_s:,.0f} samples/s)" if 10 <= row.samples_per_s < inf else ""
+        return f"a step takes {seconds(row.iteration_s)}{rate}" if isfinite(row.iteration_s) else ""
 
     def _repr_html_(self) -> str:
         """For a notebook: how each layer is sliced, and where each strategy's time goes."""

@@ -1,6 +1,6 @@
 """The oracle's answers as tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slicewise.strategies.forms import Form
 from slicewise.strategies.limits import Limit, Stop
@@ -31,9 +31,9 @@ _SYMBOLS = {
 }
 
 
-def show_oracle(table: ProjectionTable, why: str = "") -> None:
-    """`why`: the verdict in a paragraph, in place of the names of the best."""
-    Page().show(*drawn(table, why or best_of(table)))
+def show_oracle(table: ProjectionTable, why: str = "", spelled: Callable[[str], str] = str) -> None:
+    """`why`: the verdict in a paragraph, in place of the names of the best. `spelled`: with options as typed."""
+    Page().show(*drawn(table, why or best_of(table), spelled))
 
 
 def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:

@@ -1,6 +1,6 @@
 """Options of machine time as a table for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slicewise.strategies.options import HOUR_S, Option
 from slicewise.strategies.projecting import Oracle
@@ -11,7 +11,10 @@ from slicewise.text.tables import Table
 from slicewise.units import amount, counted
 
 
-def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str) -> None:
+def show_options(
+    oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str, spelled: Callable[[str], str] = str
+) -> None:
+    """`spelled`: sentences with options as they are typed."""
     page = Page()
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
     asked = f"{epochs:g} epochs of {oracle.samples:,} samples, {batch}"
@@ -23,11 +26,11 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     priced, timed = options[0].price is not None, options[0].deadline_h is not None
     if good:
         which = "Cheapest that is sure to keep the deadline" if timed else "Cheapest"
-        page.say(f"{which}: {_told(good[0])}. Fastest: {_told(min(good, key=lambda option: option.hours))}.")
+        page.say(f"{which}: {good[0]}. Fastest: {min(good, key=lambda option: option.hours)}.")
         if cheaper := options[: options.index(good[0])]:
             page.say(f"Cheaper, but not sure to keep it: {', '.join(map(_risky, cheaper))}.")
     else:
-        page.say(f"None is sure to keep the deadline. Most likely: {_told(max(options, key=_chance))}.")
+        page.say(f"None is sure to keep the deadline. Most likely: {max(options, key=_chance)}.")
     notes = {
         "in time": "the chance that the deadline holds (?: the range misses it, so do not count on it)",
         "input": "what storage must deliver, uncompressed",
@@ -62,28 +65,13 @@ def show_options(oracle: Oracle, options: Sequence[Option], *, epochs: float, mi
     for text in warned:
         page.say(f"Warning, {text}")
     if advice := next_measurement(oracle, options[0].row):
-        page.say(f"To narrow the range, {advice.told}")
+        page.say(spelled(f"To narrow the range, {advice.told}"))
 
 
 def _chance(option: Option) -> float:
     return option.deadline_chance or 0.0
 
 
-def _told(option: Option) -> str:
-    """`16 devices (data) in 7 h 29 min for 299.26 (119.7 device-hours)`."""
-    told = f"{counted(option.row.devices)} ({option.row.strategy}) in {hours(option.hours * HOUR_S)}"
-    return f"{told} for {_paid(option)}" + (f" ({_held(option)})" if option.cost is not None else "")
-
-
 def _risky(option: Option) -> str:
     """`8 devices for 294.43 (89% in time)`."""
-    return f"{counted(option.row.devices)} for {_paid(option)} ({_chance(option):.0%} in time)"
-
-
-def _paid(option: Option) -> str:
-    """What it costs; without a price, what that would be of."""
-    return _held(option) if option.cost is None else f"{option.cost:,.2f}"
-
-
-def _held(option: Option) -> str:
-    return f"{option.device_hours:,.1f} device-hours"
+    return f"{counted(option.row.devices)} for {option.paid} ({_chance(option):.0%} in time)"

@@ -113,8 +113,8 @@ def smallest(pool: Candidates, settings: Settings, effort: Effort) -> Solution:
     return replace(found, choice=choice)
 
 
-def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Settings, points: int = 9) -> list[Solution]:
-    """Plans between the fastest and the smallest, none of which is beaten in both: corners of the convex hull."""
+def corners(pool: Candidates, plans: Sequence[Sequence[int]], settings: Settings, points: int = 9) -> list[Solution]:
+    """Plans between the fastest and the smallest, by the sum of terms: corners of the convex hull."""
     fast = solve(pool.model, pool.choices, pool.vectors, plans, settings, Effort())
     found = [fast, smallest(pool, settings, Effort())]
     gaps = [(0, 1)]
@@ -129,12 +129,7 @@ def frontier(pool: Candidates, plans: Sequence[Sequence[int]], settings: Setting
         if timed.choice not in (found[one].choice, found[other].choice):
             found.append(timed)
             gaps += [(one, len(found) - 1), (len(found) - 1, other)]
-    ordered = sorted(found, key=lambda plan: (plan.cost, pool.memory(plan.choice)[1]))
-    return [
-        plan
-        for number, plan in enumerate(ordered)
-        if all(pool.memory(plan.choice)[1] < pool.memory(faster.choice)[1] for faster in ordered[:number])
-    ]
+    return found
 
 
 def _at_price(

@@ -9,7 +9,8 @@ from slicewise.search.problem import Problem
 from slicewise.search.solution import Solution
 
 Search = Callable[[Problem], Solution]
-SEARCHES: Mapping[str, Search] = {"elimination": eliminate, "exhaustive": enumerate_all}
+EXHAUSTIVE = "exhaustive"  # of every plan: nothing less will do
+SEARCHES: Mapping[str, Search] = {"elimination": eliminate, EXHAUSTIVE: enumerate_all}
 
 
 def search_named(name: str) -> Search:

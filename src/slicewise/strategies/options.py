@@ -15,6 +15,8 @@ from typing import Any
 from slicewise.cluster.cluster import Cluster
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.projection import Projection
+from slicewise.strategies.showing import hours
+from slicewise.units import counted
 
 HOUR_S = 3600.0
 LARGEST_BATCH = 65_536  # that ImageNet has been trained with, by optimizers made for it
@@ -31,6 +33,23 @@ class Option:
     price: float | None  # of a device-hour
     sample_bytes: int = 0  # of one sample, as the network reads it
     deadline_h: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Option {self}>"
+
+    def __str__(self) -> str:
+        """`16 devices (data) in 7 h 29 min for 299.26 (119.7 device-hours)`."""
+        told = f"{counted(self.row.devices)} ({self.row.strategy}) in {hours(self.hours * HOUR_S)} for {self.paid}"
+        return told if self.cost is None else f"{told} ({self.held})"
+
+    @property
+    def paid(self) -> str:
+        """What it costs; without a price, what that would be of."""
+        return self.held if self.cost is None else f"{self.cost:,.2f}"
+
+    @property
+    def held(self) -> str:
+        return f"{self.device_hours:,.1f} device-hours"
 
     @property
     def nodes(self) -> int:

@@ -20,7 +20,7 @@ from slicewise.plans.request import Request
 from slicewise.strategies.datasets import samples_of
 from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
 from slicewise.strategies.projection import CERTAIN, Projection, memory_reason
-from slicewise.strategies.registry import check_strategies
+from slicewise.strategies.registry import check_split, check_strategies
 from slicewise.strategies.setting import Terms
 from slicewise.strategies.sureness import next_measurement, range_told
 from slicewise.strategy import LAYERWISE, SERIAL, STRATEGIES
@@ -306,6 +306,7 @@ def table_of(
     wrong = [count for count in counts if not 1 <= count <= MOST_DEVICES]
     if wrong or not counts:
         raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {wrong[0] if wrong else 'none'})")
+    check_split(asked.split, strategies)
     asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
     rows: dict[int, list[Projection]] = {}
     for count in counts:

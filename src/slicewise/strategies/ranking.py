@@ -79,9 +79,8 @@ def _limited(table: ProjectionTable, best: Projection) -> str:
     told = f"{told} {stop.told}" if stop else told
     facts = STRATEGIES.get(best.strategy)
     if facts and facts.thinned and table.oracle.engine.thins_freely:
-        told += (
-            " The closed form lets compute fall with the shard, which thin shards do not reach: see --engine slicewise."
-        )
+        told += " The closed form lets compute fall with the shard, which thin shards do not reach: see "
+        told += '`engine="slicewise"`.'
     return told
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from slicewise.errors import UnknownName
+from slicewise.errors import RequestError, UnknownName
 from slicewise.strategies import (
     channel,
     data,
@@ -35,6 +35,13 @@ CLOSED_FORMS: Mapping[str, ClosedForm] = {
     "data+sequence": data_sequence.project,
     "owt": owt.project,
 }
+
+
+def check_split(split: tuple[int, int] | None, names: Sequence[str]) -> None:
+    """Refuse a split that no strategy of `names` would take."""
+    if split is not None and not any(name in STRATEGIES and STRATEGIES[name].hybrid for name in names):
+        hybrids = ", ".join(name for name, strategy in STRATEGIES.items() if strategy.hybrid)
+        raise RequestError(f"`split={split}` is of hybrids, not of {', '.join(names)}; leave it out, or give {hybrids}")
 
 
 def check_strategies(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The oracle's rows as a table for people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import ConsoleRenderable
@@ -21,7 +21,8 @@ def oracle_text(table: "ProjectionTable") -> str:
     return plain_text(*drawn(table, best_of(table)))
 
 
-def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
+def drawn(projected: "ProjectionTable", answer: str, spelled: Callable[[str], str] = str) -> list[ConsoleRenderable]:
+    """`spelled`: sentences as their reader names options."""
     oracle = projected.oracle
     possible = [row for row in projected if row.terms]
     kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
@@ -38,8 +39,8 @@ def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
         before = row.devices
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
     head = f"{oracle.graph.name} on {oracle.cluster.name}, {batch}, engine {oracle.engine.name}"
-    notes = Prose("\n".join(_notes(projected)))
-    return [Prose(head, style="bold"), Prose(answer), *([table] if possible else []), notes]
+    notes = Prose(spelled("\n".join(_notes(projected))))
+    return [Prose(head, style="bold"), Prose(spelled(answer)), *([table] if possible else []), notes]
 
 
 def best_of(projected: "ProjectionTable") -> str:
@@ -79,7 +80,8 @@ def _notes(projected: "ProjectionTable") -> list[str]:
         if advice := next_measurement(oracle, best):
             notes.append(f"To narrow it, {advice.told}")
     if any(row.strategy == LAYERWISE for row in projected) and not oracle.engine.comparable_with_plans:
-        notes.append("layerwise is priced by the planner's model, the others by closed forms: see --engine slicewise")
+        other = '`engine="slicewise"`'
+        notes.append(f"layerwise is priced by the planner's model, the others by closed forms: see {other}")
     reasons: dict[tuple[str, str], list[int]] = {}
     for row in projected:
         if not row.terms and row.reason:

@@ -48,17 +48,17 @@ def _measurements(oracle: "Oracle", row: Projection) -> Iterator[tuple[str, Doub
     """What can be measured, and the doubt that it leaves."""
     known, doubt = fitted_ranges(), row.doubt
     if doubt.other_software != 1:
-        yield "say which software trains (--software plain or tuned)", replace(doubt, other_software=1.0)
+        yield 'say which software trains (`software="plain"` or `software="tuned"`)', replace(doubt, other_software=1.0)
     if oracle.cluster.measured is None:
         samples = max(1, -(-row.batch // row.devices))
         yield (
-            f"time one device at batch {samples} (--measured {samples}=TIME)",
+            f"time one device at batch {samples} (`measured=({samples}, TIME)`)",
             Doubt(compute=known.measured, communication=doubt.communication or known.communication),
         )
     few = min(row.devices // 2, 2 * oracle.cluster.tiers[-1].size)
     if few > 1 and row.terms and row.terms.communication_s:
         yield (
-            f"time {row.strategy} on {few} devices (slicewise calibrate --from)",
+            f"time {row.strategy} on {few} devices (`calibrate_from`)",
             replace(doubt, communication=known.measured),
         )
 

@@ -88,8 +88,56 @@ def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path, capsys: py
     assert (tmp_path / "plans").read_text() == "mine"
 
 
+ORACLE = ("oracle", "lenet5", "--cluster", "p100-4x4", "--devices", "4", "--batch", "64")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ((*ORACLE, "--csv", "--best"), "--csv does not use --best; leave it out"),
+        ((*ORACLE, "--csv", "--limits", "--wide"), "--csv does not use --limits and --wide; leave them out"),
+        ((*ORACLE, "--csv", "--forms"), "--csv does not use --forms; leave it out"),
+        (
+            (*ORACLE, "--split", "2x2", "--strategies", "data"),
+            "--split 2x2 is of hybrids, not of data; leave it out, or give data+filter, data+spatial, data+sequence",
+        ),
+        (
+            ("provision", "lenet5", "--cluster", "p100-4x4", "--epochs", "1", "--dataset", "cifar10", "--devices", "4",
+             "--strategies", "data,owt", "--split", "2x2"),
+            "--split 2x2 is of hybrids, not of data, owt; leave it out",
+        ),
+        (("doctor", "--nproc-per-node", "4"), "--nproc-per-node 4: ranks are started for --network only; add it"),
+        (("calibrate", "--profile-budget", "3min"), "--profile-budget is for --layers PLAN.json"),
+        (("calibrate", "--layers", "plan.json", "--quick"), "--layers does not use --quick; leave it out"),
+        ((*PLAN, "--trust"), "--trust is for an exported program (.pt2), and lenet5 is none; leave it out"),
+        ((*ORACLE, "--trust"), "--trust is for an exported program (.pt2), and lenet5 is none; leave it out"),
+        (("capture", "lenet5", "--trust", "-o", "graph.json"), "--trust is for an exported program (.pt2)"),
+        (
+            (*PLAN, "--search", "exhaustive", "--gap", "0.5"),
+            "--search exhaustive does not use --gap; leave it out",
+        ),
+    ],
+    ids=lambda part: " ".join(part[-3:]) if isinstance(part, tuple) else "",
+)  # fmt: skip
+def test_what_would_change_nothing_is_refused(
+    command: tuple[str, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(list(command)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"slicewise: {told}" in said.err.splitlines()[-1]
+
+
 def test_commands_spell_options_as_they_are_typed() -> None:
     said = 'use `batchnorm="exact"`, `recompute=True`, `memory_limit` or `devices=32`; `run` is a command'
+    assert as_typed("`measured=(64, TIME)` or `calibrate_from`", {"measured"}) == (
+        "--measured 64=TIME or slicewise calibrate --from"
+    )
     assert as_typed(said, {"batchnorm", "recompute", "memory_limit", "devices"}) == (
         "use --batchnorm exact, --recompute, --memory-limit or --devices 32; `run` is a command"
     )

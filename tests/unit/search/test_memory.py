@@ -16,7 +16,7 @@ from slicewise.search import optimum, priced
 from slicewise.search.candidates import Candidates
 from slicewise.search.memory import smallest_peak
 from slicewise.search.optimum import fastest
-from slicewise.search.priced import frontier, smallest
+from slicewise.search.priced import corners, smallest
 from slicewise.search.problem import Problem, edge_tables
 from slicewise.search.solution import Solution
 from slicewise.search.solver import Effort, Settings
@@ -89,15 +89,14 @@ def test_a_limit_below_the_smallest_peak_is_refused_with_what_is_missing(pool: C
 
 
 @any_pool
-def test_the_frontier_runs_from_the_fastest_to_the_smallest_and_no_point_beats_another(pool: Candidates) -> None:
+def test_corners_are_different_plans_from_the_fastest_to_the_smallest(pool: Candidates) -> None:
     seconds, peaks = seconds_and_peaks(pool)
-    points = frontier(pool, [], Settings())
+    points = sorted(corners(pool, [], Settings()), key=lambda point: point.cost)
     costs = [point.cost for point in points]
     needs = [pool.memory(point.choice)[1] for point in points]
     assert len(points) > 1
+    assert len({point.choice for point in points}) == len(points)
     assert costs == pytest.approx([seconds[point.choice] for point in points])
-    assert costs == sorted(set(costs))
-    assert needs == sorted(set(needs), reverse=True)
     assert costs[0] == pytest.approx(seconds.min(), rel=1e-9)
     assert needs[-1] == peaks.min()
 
@@ -174,12 +173,31 @@ def test_an_optimizer_with_less_state_keeps_less() -> None:
 
 def test_pareto_plans_trade_time_for_memory() -> None:
     plans = pareto(heavy_net(), machine(2, 2))
-    times = [made.predicted["additive_s"] for made in plans]
-    peaks = [made.predicted["peak_memory_bytes"] for made in plans]
-    assert times == sorted(times)
-    assert peaks == sorted(peaks, reverse=True)
-    assert times[0] == pytest.approx(plan(heavy_net(), machine(2, 2)).predicted["additive_s"])
+    times = [made.predicted.iteration_s for made in plans]
+    peaks = [made.predicted.peak_memory_bytes for made in plans]
+    assert times == sorted(set(times))
+    assert peaks == sorted(set(peaks), reverse=True)
+    assert times[0] <= plan(heavy_net(), machine(2, 2)).predicted.iteration_s
     assert peaks[-1] == plan(heavy_net(), machine(2, 2), objective="memory").predicted["peak_memory_bytes"]
+
+
+def test_no_row_of_the_front_is_beaten_in_both_columns_and_the_first_is_as_fast_as_the_plan() -> None:
+    rows = [made.predicted for made in pareto("alexnet", "p100-4x4", batch=512)]
+    for row in rows:
+        assert not [
+            other
+            for other in rows
+            if other is not row
+            and other.iteration_s <= row.iteration_s
+            and other.peak_memory_bytes <= row.peak_memory_bytes
+        ]
+    assert rows[0].iteration_s <= plan("alexnet", "p100-4x4", batch=512).predicted.iteration_s
+
+
+def test_the_front_is_of_plans_above_the_devices_memory_where_none_fits() -> None:
+    cluster = machine(2)
+    small = replace(cluster, device=replace(cluster.device, memory_bytes=10))
+    assert pareto(heavy_net(), small)[0].predicted.peak_memory_bytes > 10
 
 
 def test_memory_has_no_price_where_it_is_ample(monkeypatch: pytest.MonkeyPatch) -> None:
