@@ -1,6 +1,7 @@
 """The plan that is returned: no small change makes its step faster, and none with fewer changes is as fast."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,28 @@ def test_a_simpler_plan_has_fewer_changes_and_stays_within_the_tolerance(
     assert simple.changes <= simple.fastest_changes == fastest.changes
     for other in baseline_slicings(model)[0].values():
         assert simple.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
+
+
+@examples(20)
+@given(graphs(), clusters())
+def test_no_crossing_with_a_baseline_and_no_stretch_makes_the_step_shorter(graph: LayerGraph, cluster: Cluster) -> None:
+    model = AnalyticModel(graph, cluster)
+    best = _best(model, 0.0)
+    pool, known = _pool(model)
+    names = [layer.name for layer in graph]
+    slicings = [best.slicings[name] for name in names]
+    cuts = [n for n in range(1, len(names)) if slicings[n] != slicings[n - 1]]
+    tried: list[Slicings] = [
+        {name: pair[n >= cut][name] for n, name in enumerate(names)}
+        for other in known.values()
+        for cut in range(1, len(names))
+        for pair in ((best.slicings, other), (other, best.slicings))
+    ]
+    for start, stop in pairwise([0, *cuts, len(names)]):
+        lists = [{*pool.choices[n]} for n in range(start, stop)]
+        for slicing in set.intersection(*lists):
+            tried.append(dict(best.slicings) | dict.fromkeys(names[start:stop], slicing))
+    assert min(ManyPlans(model).simulated_s(tried)) >= best.simulated_s * (1 - 1e-8)
 
 
 @pytest.mark.parametrize("graph", [small_cnn(batch=8), residual_net(8)], ids=["chain", "residual"])

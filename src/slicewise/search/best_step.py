@@ -51,7 +51,7 @@ def best_step(
 ) -> BestStep:
     """Never slower, simulated, than the optimum and than any baseline that is in the pool and fits.
 
-    `before`: with another size of buckets; its prices serve.
+    `before`: with another size of buckets; its prices serve, and its plan is one of those to begin with.
     """
     graph = pool.model.graph
     many = before.priced.with_buckets(pool.model) if before else ManyPlans(pool.model)
@@ -64,7 +64,8 @@ def best_step(
     known = {OPTIMUM: first, **known}
     settings.progress("simulating the best plans and the baselines")
     known_s = many.simulated_s([pool.slicings(rows) for rows in known.values()])
-    rows = [*known.values(), bound.plan]
+    improved = before and pool.rows(before.slicings)
+    rows = [*known.values(), *([improved] if improved else []), bound.plan]
     try:
         check(settings.deadline_s)
         listed = shortlist(pool, rows, bound.of_choice, deadline_s=settings.deadline_s)
@@ -78,6 +79,10 @@ def best_step(
         more = {name: rows for name, rows in reweighted(listed, settings).items() if descent.fits(rows)}
         plans |= more
         seconds |= dict(zip(more, descent.simulated_s(list(more.values())), strict=True)) if more else {}
+    if before and improved:
+        name = f"the best with buckets of {before.priced.model.training.bucket_bytes >> 20} MiB"
+        plans[name] = listed.plans[len(known)]
+        seconds[name] = descent.simulated_s([plans[name]])[0]
     best = min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))
     plan, fastest_s = list(plans[best]), seconds[best]
     if fastest_s > bound.lower_s * (1 + _SETTLED * simplify):
