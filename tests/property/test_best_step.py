@@ -97,13 +97,14 @@ def _crossed(model: AnalyticModel, plan: Slicings) -> list[Slicings]:
 def _stretched(model: AnalyticModel, plan: Slicings) -> list[Slicings]:
     """Every stretch of layers that are sliced alike with every slicing that all of them have."""
     names = [layer.name for layer in model.graph]
-    choices = dict(zip(names, _pool(model)[0].choices, strict=True))
+    listed = zip(names, _pool(model)[0].choices, strict=True)
+    choices = {name: {rows[row] for row in range(len(rows))} for name, rows in listed}
     starts = [n for n in range(1, len(names)) if plan[names[n]] != plan[names[n - 1]]]
     stretches = [names[start:stop] for start, stop in pairwise([0, *starts, len(names)])]
     return [
         dict(plan) | dict.fromkeys(stretch, slicing)
         for stretch in stretches
-        for slicing in set.intersection(*({*choices[name]} for name in stretch))
+        for slicing in set.intersection(*(choices[name] for name in stretch))
     ]
 
 
