@@ -1,12 +1,14 @@
 """The plan that is returned: no small change makes its step faster, and none with fewer changes is as fast."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
@@ -24,7 +26,7 @@ from slicewise.search.shortlist import shortlist
 from slicewise.search.solver import Settings
 from slicewise.simulate.many import ManyPlans
 from slicewise.simulate.step import simulate_step
-from tests.builders import machine, residual_net, small_cnn
+from tests.builders import Net, machine, residual_net, small_cnn
 from tests.campaigns import examples
 from tests.property.strategies import clusters, graphs, slicings
 
@@ -79,6 +81,66 @@ def test_a_simpler_plan_has_fewer_changes_and_stays_within_the_tolerance(
     assert simple.changes <= simple.fastest_changes == fastest.changes
     for other in baseline_slicings(model)[0].values():
         assert simple.simulated_s <= simulate_step(model, other).seconds * (1 + 1e-8)
+
+
+def _crossed(model: AnalyticModel, plan: Slicings) -> list[Slicings]:
+    """The layers before any cut as in the plan and the others as in a baseline, and the other way round."""
+    names = [layer.name for layer in model.graph]
+    return [
+        {name: pair[n >= cut][name] for n, name in enumerate(names)}
+        for other in baseline_slicings(model)[0].values()
+        for cut in range(1, len(names))
+        for pair in ((plan, other), (other, plan))
+    ]
+
+
+def _stretched(model: AnalyticModel, plan: Slicings) -> list[Slicings]:
+    """Every stretch of layers that are sliced alike with every slicing that all of them have."""
+    names = [layer.name for layer in model.graph]
+    listed = zip(names, _pool(model)[0].choices, strict=True)
+    choices = {name: {rows[row] for row in range(len(rows))} for name, rows in listed}
+    starts = [n for n in range(1, len(names)) if plan[names[n]] != plan[names[n - 1]]]
+    stretches = [names[start:stop] for start, stop in pairwise([0, *starts, len(names)])]
+    return [
+        dict(plan) | dict.fromkeys(stretch, slicing)
+        for stretch in stretches
+        for slicing in set.intersection(*(choices[name] for name in stretch))
+    ]
+
+
+@examples(20)
+@given(graphs(), clusters())
+def test_no_crossing_with_a_baseline_and_no_stretch_makes_the_step_shorter(graph: LayerGraph, cluster: Cluster) -> None:
+    model = AnalyticModel(graph, cluster)
+    best = _best(model, 0.0)
+    tried = [*_crossed(model, best.slicings), *_stretched(model, best.slicings)]
+    assert min(ManyPlans(model).simulated_s(tried)) >= best.simulated_s * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("others", [_crossed, _stretched])
+@pytest.mark.parametrize(("batch", "depth"), [(64, 24), (256, 12)])
+def test_nor_do_they_where_links_are_slow_and_many_layers_are_equal(
+    batch: int, depth: int, others: Callable[[AnalyticModel, Slicings], list[Slicings]]
+) -> None:
+    net = Net()
+    last = net.input(batch, 64)
+    for _ in range(depth):
+        last = net.relu(net.linear(last, 128))
+    net.output(net.linear(last, 8))
+    model = AnalyticModel(net.graph, machine(2, 4))
+    best = _best(model, 0.0)
+    assert min(ManyPlans(model).simulated_s(others(model, best.slicings))) >= best.simulated_s * (1 - 1e-8)
+
+
+@pytest.mark.long
+def test_nor_do_stretches_in_a_deep_network_with_many_other_moves() -> None:
+    cluster = load_cluster("p100-4x4")
+    outer, *inner = cluster.tiers
+    slow = replace(cluster, tiers=(replace(outer, bytes_per_s=outer.bytes_per_s / 10), *inner))
+    made = plan("vit_b_16", slow, batch=128, simplify=0, bucket="25MiB")
+    model = AnalyticModel(made.network(), slow)
+    fastest_s, *others_s = ManyPlans(model).simulated_s([made.slicings, *_stretched(model, made.slicings)])
+    assert min(others_s) >= 0.99 * fastest_s
 
 
 @pytest.mark.parametrize("graph", [small_cnn(batch=8), residual_net(8)], ids=["chain", "residual"])

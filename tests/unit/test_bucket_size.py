@@ -11,7 +11,7 @@ from slicewise.plans.plan import Plan
 from slicewise.report.terminal import show_plan
 from tests.builders import machine, small_cnn
 
-SIZES = [1 << 20, 4 << 20, 25 << 20, 100 << 20]
+SIZES = [1 << 20, 2 << 20, 4 << 20, 10 << 20, 25 << 20, 100 << 20]
 
 
 def test_no_other_size_makes_the_returned_plan_faster_by_half_a_percent() -> None:

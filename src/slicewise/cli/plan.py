@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bucket",
         type=size,
         metavar="SIZE",
-        help="sum this many bytes of gradients together, as 4MiB (default: the fastest of 1, 4, 25 and 100 MiB)",
+        help="sum this many bytes of gradients together, as 4MiB (default: the fastest of 1, 2, 4, 10, 25 and 100 MiB)",
     )
     group.add_argument("--search", help="elimination (default) or exhaustive, which takes no --gap")
     parser.add_argument("-o", "--output", type=Path, help="write the plan here; with --pareto the plans, into a folder")

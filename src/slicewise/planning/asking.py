@@ -93,10 +93,10 @@ def plan(
     the device's memory, or `memory_limit` (bytes or "8GiB"). `fix=["features.*=N"]` and `forbid=["*=C"]` say what is
     decided already. Of plans whose steps differ by less than `simplify`, a share, the one with the fewest changes of
     slicing is returned. `bucket` ("4MiB") is how many bytes of gradients are summed together; left out, the fastest of
-    1, 4, 25 and 100 MiB. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is this
-    network's step on one device: 64 samples, seconds. `cost` is "calibrated" where the cluster's layers were measured,
-    else "analytic"; "measured" times the layers of the best plans here, for at most `profile_budget` (seconds or
-    "3min"), or takes `layer_times`, a table of your own; "optcnn" is that paper's. After `time_limit` (seconds or
+    1, 2, 4, 10, 25 and 100 MiB. `software` is "plain" or "tuned" (the cluster's by default). `measured=(64, 0.1996)` is
+    this network's step on one device: 64 samples, seconds. `cost` is "calibrated" where the cluster's layers were
+    measured, else "analytic"; "measured" times the layers of the best plans here, for at most `profile_budget` (seconds
+    or "3min"), or takes `layer_times`, a table of your own; "optcnn" is that paper's. After `time_limit` (seconds or
     "5min") you get the best plan so far and its proven gap.
 
     >>> plan = sw.plan("alexnet", "p100-4x4", batch=512)

@@ -51,7 +51,7 @@ def best_step(
 ) -> BestStep:
     """Never slower, simulated, than the optimum and than any baseline that is in the pool and fits.
 
-    `before`: with another size of buckets; its prices serve.
+    `before`: with another size of buckets; its prices serve, and its plan is one of those to begin with.
     """
     graph = pool.model.graph
     many = before.priced.with_buckets(pool.model) if before else ManyPlans(pool.model)
@@ -64,7 +64,8 @@ def best_step(
     known = {OPTIMUM: first, **known}
     settings.progress("simulating the best plans and the baselines")
     known_s = many.simulated_s([pool.slicings(rows) for rows in known.values()])
-    rows = [*known.values(), bound.plan]
+    improved = before and pool.rows(before.slicings)
+    rows = [*known.values(), *([improved] if improved else []), bound.plan]
     try:
         check(settings.deadline_s)
         listed = shortlist(pool, rows, bound.of_choice, deadline_s=settings.deadline_s)
@@ -78,10 +79,20 @@ def best_step(
         more = {name: rows for name, rows in reweighted(listed, settings).items() if descent.fits(rows)}
         plans |= more
         seconds |= dict(zip(more, descent.simulated_s(list(more.values())), strict=True)) if more else {}
-    best = min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))
-    plan, fastest_s = list(plans[best]), seconds[best]
-    if fastest_s > bound.lower_s * (1 + _SETTLED * simplify):
-        plan, fastest_s = descent.descend(plan, list(plans.values()), settings.deadline_s)
+    starts = [min(plans, key=lambda name: seconds[name] * (1 if name == OPTIMUM else 1 + ROUNDING))]
+    if (
+        before and improved
+    ):  # it is near its own best plan, which need not be the best: one more start, not the only one
+        starts.append(f"the best with buckets of {before.priced.model.training.bucket_bytes >> 20} MiB")
+        plans[starts[-1]] = listed.plans[len(known)]
+        seconds[starts[-1]] = descent.simulated_s([plans[starts[-1]]])[0]
+    reached = {name: (list(plans[name]), seconds[name]) for name in starts}
+    if min(seconds[name] for name in starts) > bound.lower_s * (1 + _SETTLED * simplify):
+        for name in starts:
+            others = [rows for other, rows in plans.items() if other not in starts[1:]]
+            reached[name] = descent.descend(plans[name], others, settings.deadline_s)
+    best = min(starts, key=lambda name: reached[name][1])
+    plan, fastest_s = reached[best]
     origin = best if fastest_s >= seconds[best] * (1 - ROUNDING) else f"{best}, improved by parts"
     limit_s = min(fastest_s * (1 + simplify), *(seconds[name] for name in known))
     simple = simplified(descent, plan, list(plans.values()), limit_s, settings.deadline_s) if simplify else plan

@@ -1,40 +1,30 @@
-"""From a good plan to one that no small change makes faster, judged by the simulated step.
+"""From good plans to one that no small change makes faster, judged by the simulated step.
 
-A move gives another slicing to one layer, to a stretch of layers that are sliced alike, or to the end of a stretch,
-which then joins the next. Most moves can be told hopeless from the tables: what is not gradient exchange is never
-hidden, so a move that adds more of it than there is exposed exchange to save cannot win. The others are simulated,
-many at once, and the best are taken together as long as that helps.
+Of a plan's neighbours (search/neighbours.py) the promising ones are simulated, many at once, and the best are taken
+together as long as that helps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, permutations
 
 import numpy as np
 
-from slicewise.graph.kind import Trait
-from slicewise.partition.choices import Floats, Ints
+from slicewise.partition.choices import Ints
 from slicewise.search.deadline import over
-from slicewise.search.parts import connected
+from slicewise.search.neighbours import Move, Neighbours
 from slicewise.search.shortlist import Rows, Shortlist
 from slicewise.simulate.many import ManyPlans
 from slicewise.units import ROUNDING
 
-_AT_ONCE = 256  # moves simulated in a round
-_SHARE = 0.25  # of gradient exchange, which may be hidden: what moves are ranked by
-_TOGETHER = 8  # of them taken together
+_AT_ONCE = 256  # plans of a kind simulated in a round
+_LAST = 4  # times as many, before a plan is said to be the end
+_TOGETHER = 32  # moves taken together, at most
 _ROUNDS = 24
-_ENDS = (1, 2, 3, 5, 8, 13)  # layers of a stretch that join the next
-_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 4, 25, 100))
+_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 2, 4, 10, 25, 100))
 _WORTH = 0.005  # of the step: what another size of buckets must gain
 
-Move = Mapping[int, int]  # layer -> its new slicing
-
-
-@dataclass(frozen=True, slots=True)
-class _Weighed:
-    promise_s: float  # what it changes: all that is not gradient exchange, and a share of that
-    move: Move
+_Timed = tuple[float, list[int]]  # a step's seconds, and its plan
 
 
 class Descent:
@@ -42,41 +32,64 @@ class Descent:
 
     def __init__(self, listed: Shortlist, many: ManyPlans, memory_limit_bytes: float) -> None:
         self.listed, self.many, self.limit = listed, many, memory_limit_bytes
-        pool, graph = listed.pool, listed.model.graph
-        self._tied = {node: tie for tie in graph.ties for node in tie}
-        self._edges: dict[int, list[tuple[int, int]]] = {}
-        for pair in listed.transfers.matrices:
-            for node in pair:
-                self._edges.setdefault(node, []).append(pair)
-        found: dict[int, dict[bytes, int]] = {}
-        for rows in pool.choices:
-            if id(rows) not in found:
-                found[id(rows)] = {labels.tobytes(): row for row, labels in enumerate(rows.labels)}
-        self._row_of = [found[id(rows)] for rows in pool.choices]
-        self._numbers = many.numbers(pool.choices)
+        self.neighbours = Neighbours(listed)
+        self._numbers = many.numbers(listed.pool.choices)
 
     def descend(
         self, plan: Rows, others: Sequence[Rows] = (), deadline_s: float = float("inf")
     ) -> tuple[list[int], float]:
-        """A plan that none of the moves improves, and its step. Parts of the `others` are moves too."""
-        now = list(plan)
-        now_s = self.simulated_s([now])[0]
+        """A plan that none of the moves improves, and its step: from the given one, or from what two plans that are
+        known give together. Parts of the `others` are moves too."""
+        known = [list(rows) for rows in dict.fromkeys(map(tuple, (plan, *others)))]
+        first_s = self.simulated_s([plan])[0]
+        best = self._descended((first_s, known[0]), known, deadline_s)
+        if not over(deadline_s) and (crossed := self._crossed(known, first_s)):
+            best = min(best, self._descended(crossed, known, deadline_s))
         for _ in range(_ROUNDS):
-            if over(deadline_s):
+            if over(deadline_s) or not (better := self._improved(best, known, _LAST)):
                 break
-            moves = self._promising(now, now_s, others)
-            if not moves:
+            best = self._descended(better, known, deadline_s)
+        return best[1], best[0]
+
+    def _descended(self, best: _Timed, known: Sequence[Rows], deadline_s: float) -> _Timed:
+        for _ in range(_ROUNDS):
+            if over(deadline_s) or not (better := self._improved(best, known)):
                 break
-            tried = [{**dict(enumerate(now)), **move} for move in moves]
-            seconds = self.simulated_s([list(plan.values()) for plan in tried])
-            order = [int(n) for n in np.argsort(seconds, kind="stable") if seconds[n] < now_s * (1 - ROUNDING)]
-            joined = list(self.joined(now, [moves[n] for n in order]))
-            better = list(zip(self.simulated_s(joined), joined, strict=True)) if joined else []
-            fitting = [pair for pair in sorted(better) if pair[0] < now_s * (1 - ROUNDING) and self.fits(pair[1])]
-            if not fitting:
-                break
-            now_s, now = fitting[0]
-        return now, now_s
+            best = better
+        return best
+
+    def _crossed(self, known: Sequence[Rows], now_s: float) -> _Timed | None:
+        """The fastest of what two known plans give together, where that takes less."""
+        below_s = now_s * (1 - ROUNDING)
+        crossed = self.neighbours.crossed([*permutations(known, 2)], below_s)
+        return next(iter(self._faster(crossed.promising(_LAST * _AT_ONCE, below_s), below_s)), None)
+
+    def _improved(self, best: _Timed, known: Sequence[Rows], times: int = 1) -> _Timed | None:
+        """One round: the best of what so many times the usual number of simulations finds."""
+        now_s, now = best
+        below_s = now_s * (1 - ROUNDING)
+        faster = self._faster(self._promising(now, known, below_s, times), below_s)
+        moves = [{n: row for n, row in enumerate(plan) if row != now[n]} for _, plan in faster]
+        joined = [joined for joined in self.joined(now, moves) if self.fits(joined)]
+        return min(zip(self.simulated_s(joined), joined, strict=True)) if joined else None
+
+    def _promising(self, now: list[int], known: Sequence[Rows], below_s: float, times: int) -> Ints:
+        """Of each kind of neighbours those to simulate."""
+        most = times * _AT_ONCE
+        pairs = [pair for other in known for pair in ((now, other), (other, now))]
+        return np.concatenate(
+            [
+                self.neighbours.near(now, known, below_s).promising(most, below_s),
+                self.neighbours.crossed(pairs, below_s, everywhere=times > 1).promising(most, below_s),
+                self.neighbours.single(now, most, below_s),
+            ]
+        )
+
+    def _faster(self, plans: Ints, below_s: float) -> list[_Timed]:
+        """Those whose step is shorter and that fit, the fastest first: as many as may be taken together."""
+        listed = plans.tolist()
+        timed = sorted(zip(self.simulated_s(listed), listed, strict=True)) if listed else []
+        return list(islice((pair for pair in timed if pair[0] < below_s and self.fits(pair[1])), _TOGETHER))
 
     def simulated_s(self, plans: Sequence[Rows]) -> list[float]:
         return self.many.steps_s(self._columns(plans), len(plans))
@@ -101,108 +114,16 @@ class Descent:
             for numbers, rows in zip(self._numbers, zip(*plans, strict=True), strict=True)
         ]
 
-    def stretches(self, plan: Rows) -> list[list[int]]:
-        """Layers in order that are sliced alike."""
-        groups: list[list[int]] = []
-        before = b""
-        for node, row in enumerate(plan):
-            labels = self.labels(node, row)
-            if not groups or labels != before:
-                groups.append([])
-            groups[-1].append(node)
-            before = labels
-        return groups
-
-    def given(self, nodes: Sequence[int], labels: bytes) -> Move:
-        """The slicing to all of the layers that can take it, and to those that share weights with them."""
-        together = {other for node in nodes for other in self._tied.get(node, (node,))}
-        return {node: self._row_of[node][labels] for node in sorted(together) if labels in self._row_of[node]}
-
-    def labels(self, node: int, row: int) -> bytes:
-        """What tells a slicing from others."""
-        return bytes(self.listed.pool.choices[node].labels[row])
-
     def fits(self, plan: Rows) -> bool:
         return self.listed.pool.memory(plan)[1] <= self.limit
 
     def joined(self, now: list[int], moves: Sequence[Move]) -> Iterator[list[int]]:
         """The first move, the first two, and so on, of those that touch different layers."""
         plan, touched = list(now), set[int]()
-        for move in moves[: 4 * _TOGETHER]:
+        for move in moves[:_TOGETHER]:
             if touched & move.keys():
                 continue
             for node, row in move.items():
                 plan[node] = row
             touched |= move.keys()
             yield list(plan)
-            if len(touched) > _TOGETHER * len(now):
-                return
-
-    def _promising(self, now: list[int], now_s: float, others: Sequence[Rows]) -> list[Move]:
-        sum_s = self.listed.weighted(0.0).cost(now)
-        exposed_s = max(0.0, now_s - sum_s)
-        moves = (*self._moves(now), *(part for other in others for part in self._parts(now, other)))
-        found = [weighed for move in moves if (weighed := self._weighed(now, move, exposed_s))]
-        found += self._single(now, exposed_s)
-        best = sorted(found, key=lambda weighed: weighed.promise_s)[:_AT_ONCE]
-        return list({tuple(sorted(weighed.move.items())): weighed.move for weighed in best}.values())
-
-    def _parts(self, now: list[int], other: Rows) -> Iterator[Move]:
-        """Layers that another plan slices differently and that edges join."""
-        differing = [node for node, row in enumerate(other) if row != now[node]]
-        for nodes in connected(self.listed.model.graph, differing):
-            yield {node: other[node] for node in nodes}
-
-    def _moves(self, now: list[int]) -> Iterator[Move]:
-        """Stretches, and their ends."""
-        groups = self.stretches(now)
-        graph = self.listed.model.graph
-        for group in groups:
-            if len(group) == 1:
-                continue
-            deciding = [n for n in group if graph.layers[n].kind.has(Trait.PRODUCT)] or group
-            common = set.intersection(*(set(self._row_of[node]) for node in deciding))
-            for labels in sorted(common):
-                yield self.given(group, labels)
-        for one, other in pairwise(groups):
-            mine, theirs = self.labels(one[-1], now[one[-1]]), self.labels(other[0], now[other[0]])
-            for count in _ENDS:
-                if count < len(one):
-                    yield self.given(one[-count:], theirs)
-                if count < len(other):
-                    yield self.given(other[:count], mine)
-
-    def _single(self, now: list[int], exposed_s: float) -> Iterator[_Weighed]:
-        """The most promising of all slicings of one layer at a time, from the tables."""
-        matrices = self.listed.transfers.matrices
-        nodes, rows, promises = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
-        for node, row in enumerate(now):
-            if node in self._tied:
-                continue
-            other_s: Floats = self.listed.other_s[node].copy()
-            for i, j in self._edges.get(node, ()):
-                other_s += matrices[i, j][:, now[j]] if node == i else matrices[i, j][now[i]]
-            other_s -= other_s[row]
-            sync_s = self.listed.sync_s[node] - self.listed.sync_s[node][row]
-            can_win = np.flatnonzero(other_s < exposed_s)
-            can_win = can_win[can_win != row]
-            nodes.append(np.full(len(can_win), node))
-            rows.append(can_win)
-            promises.append(other_s[can_win] + _SHARE * sync_s[can_win])
-        promise_s, of_node, to_row = np.concatenate(promises), np.concatenate(nodes), np.concatenate(rows)
-        for place in np.argsort(promise_s, kind="stable")[:_AT_ONCE]:
-            yield _Weighed(float(promise_s[place]), {int(of_node[place]): int(to_row[place])})
-
-    def _weighed(self, now: list[int], move: Move, exposed_s: float) -> _Weighed | None:
-        changed = {node: row for node, row in move.items() if now[node] != row}
-        if not changed:
-            return None
-        listed, matrices = self.listed, self.listed.transfers.matrices
-        other_s, sync_s = (
-            sum(float(seconds[node][row] - seconds[node][now[node]]) for node, row in changed.items())
-            for seconds in (listed.other_s, listed.sync_s)
-        )
-        for i, j in {pair for node in changed for pair in self._edges.get(node, ())}:
-            matrix = matrices[i, j]
-            other_s += float(matrix[changed.get(i, now[i]), changed.get(j, now[j])] - matrix[now[i], now[j]])
-        return _Weighed(other_s + _SHARE * sync_s, changed) if other_s < exposed_s else None

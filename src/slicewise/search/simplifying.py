@@ -53,13 +53,7 @@ class _Turns:
     """Counts changes of slicing along edges; what ranks feed and get is not a choice."""
 
     def __init__(self, descent: Descent) -> None:
-        numbered: dict[bytes, int] = {}
-        lists = {id(rows): rows for rows in descent.listed.pool.choices}
-        numbers = {
-            key: np.array([numbered.setdefault(labels.tobytes(), len(numbered)) for labels in rows.labels])
-            for key, rows in lists.items()
-        }
-        self._slicing = [numbers[id(rows)] for rows in descent.listed.pool.choices]
+        self._slicing = descent.neighbours.labels
         self._ends = np.array(list(_inner_edges(descent.listed.model.graph)), dtype=np.int64).reshape(-1, 2).T
 
     def count(self, plan: Rows) -> int:
@@ -83,17 +77,17 @@ def _merged(descent: Descent, now: list[int], turns: _Turns) -> Iterator[list[in
     """Every stretch with the slicing of a neighbour of one of its layers, where that leaves fewer changes."""
     graph = descent.listed.model.graph
     before = turns.count(now)
-    groups = descent.stretches(now)
+    groups = descent.neighbours.stretches(now)
     stretch_of = {node: number for number, group in enumerate(groups) for node in group}
-    near: dict[int, set[bytes]] = {}
+    near: dict[int, set[int]] = {}
     for i, j, _ in graph.edges:
         for node, other in ((i, j), (j, i)):
             if stretch_of[node] != stretch_of[other]:
-                near.setdefault(stretch_of[node], set()).add(descent.labels(other, now[other]))
+                near.setdefault(stretch_of[node], set()).add(int(descent.neighbours.labels[other][now[other]]))
     for number, wanted in near.items():
         for labels in sorted(wanted):
             plan = list(now)
-            for node, row in descent.given(groups[number], labels).items():
+            for node, row in descent.neighbours.given(groups[number], labels).items():
                 plan[node] = row
             if turns.count(plan) < before:
                 yield plan
