@@ -33,6 +33,7 @@ class SlicewiseStrategy(_strategies.ModelParallelStrategy):  # type: ignore[misc
     """Each rank feeds its own samples, or all the same whole batch, as the plan has it."""
 
     model: Any
+    optimizers: Any
 
     def __init__(self, **options: Any) -> None:
         """`options`: `process_group_backend` and `timeout`, as other strategies take them."""

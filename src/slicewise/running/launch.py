@@ -75,8 +75,8 @@ def crowding(ranks: int) -> str | None:
     if ranks <= cores or torch.accelerator.is_available():
         return None
     return (
-        f"{ranks} ranks share the {cores} cores of this host: numbers are right, times are not those of as many devices; "
-        "for those, start the ranks on the plan's hosts with torchrun"
+        f"{ranks} ranks share the {cores} cores of this host: numbers are right, times are not those of {ranks} "
+        "devices; for those, start the ranks on the plan's hosts with torchrun"
     )
 
 
