@@ -1,5 +1,6 @@
 """Segment volumes with MONAI: its UNet, trainer, loss and sliding-window inference, with every volume cut across ranks.
 
+mkdir -p build && slicewise calibrate     # once per machine
 slicewise plan examples/segment_monai.py:network --devices 2 --batch 1 --strategy spatial -o build/monai.json
 torchrun --nproc-per-node 2 examples/segment_monai.py
 """

@@ -1,5 +1,6 @@
 """Segment volumes one at a time, each too large for a single device of the given memory.
 
+mkdir -p build && slicewise calibrate                        # once per machine
 JOB="unet3d --input 1x48x48x48 --batch 1 --optimizer adam --memory-limit 100MB"
 slicewise plan $JOB --devices 1                             # no plan fits
 slicewise plan $JOB --devices 2 -o build/volume.json

@@ -1,5 +1,6 @@
 """Train on handwritten digits with Hugging Face Accelerate. The Accelerator is imported from slicewise.
 
+mkdir -p build && slicewise calibrate     # once per machine
 slicewise plan examples/digits.py:network --devices 2 --batch 64 -o build/digits.json
 torchrun --nproc-per-node 2 examples/train_accelerate.py
 """

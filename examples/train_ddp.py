@@ -1,5 +1,6 @@
 """Train on handwritten digits. train_ddp.py and train_slicewise.py are the same but for one line.
 
+mkdir -p build && slicewise calibrate     # once per machine
 slicewise plan examples/digits.py:network --devices 2 --batch 64 -o build/digits.json
 torchrun --nproc-per-node 2 examples/train_slicewise.py
 torchrun --nproc-per-node 2 examples/train_slicewise.py --resume     # go on after the last epoch that was saved

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 HEAD = """# Licences of dependencies
 
 slicewise is Apache-2.0. It contains no code of others; these packages are installed beside it. The table is made by
-`python scripts/licences.py > docs/licences.md` from the versions that are tested.
+`python scripts/licences.py > docs/licences.md` from the versions that are tested: those of torch's build for CPUs.
+Builds for CUDA bring NVIDIA's packages (`nvidia-*`, under NVIDIA's own licences) and `triton` (MIT) along.
 
 | package | asked for by | licence |
 |---|---|---|

@@ -1,7 +1,7 @@
 """What mkdocs asks of us while it builds the site: reference pages made from the code, and links that leave docs/.
 
 slicewise.cli's parsers   -> reference/commands.md
-slicewise.__all__         -> reference/python.md
+slicewise.__all__, what parallelize and pipeline return, and the stacks' classes   -> reference/python.md
 CHANGELOG.md              -> reference/changelog.md
 """
 
@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ ROOT = Path(__file__).parents[1]
 _FENCE = re.compile(r"^```(python|console) \w+$", re.MULTILINE)  # a second word tells the tests what to do
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#\s]+)(#[^)]*)?\)")
 _WIDTH = "100"
+# beside the names of slicewise itself: where they are, and how users come by them
+_ELSEWHERE = {
+    "SlicedModule": ("slicewise.runtime.sliced_module", "What `parallelize` returns."),
+    "Pipeline": ("slicewise.runtime.pipeline", "What `pipeline` returns."),
+    "SlicewiseStrategy": ("slicewise.lightning", "`from slicewise.lightning import SlicewiseStrategy`"),
+    "Accelerator": ("slicewise.accelerate", "`from slicewise.accelerate import Accelerator`"),
+}
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -86,10 +94,12 @@ def _python() -> Iterator[str]:
     for name in slicewise.__all__:
         if name != "__version__":
             yield from _entry(name, getattr(slicewise, name))
+    for name, (module, how) in _ELSEWHERE.items():
+        yield from _entry(name, getattr(import_module(module), name), f"{how}\n\n")
 
 
-def _entry(name: str, thing: Any) -> Iterator[str]:
-    yield f"## {name}\n\n"
+def _entry(name: str, thing: Any, how: str = "") -> Iterator[str]:
+    yield f"## {name}\n\n{how}"
     if dataclasses.is_dataclass(thing):
         yield f"```python\nclass {name}:\n"
         for field in dataclasses.fields(thing):

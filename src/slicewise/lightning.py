@@ -33,6 +33,7 @@ class SlicewiseStrategy(_strategies.ModelParallelStrategy):  # type: ignore[misc
     """Each rank feeds its own samples, or all the same whole batch, as the plan has it."""
 
     model: Any
+    optimizers: Any
 
     def __init__(self, **options: Any) -> None:
         """`options`: `process_group_backend` and `timeout`, as other strategies take them."""
@@ -91,10 +92,22 @@ class SlicewiseStrategy(_strategies.ModelParallelStrategy):  # type: ignore[misc
         self.barrier()  # whoever goes on from it finds it whole
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
-        loaded: dict[str, Any] = super().load_checkpoint(checkpoint_path, weights_only)
+        with self._optimizers_that_fit():
+            loaded: dict[str, Any] = super().load_checkpoint(checkpoint_path, weights_only)
         for net, randomness in zip(self.networks, loaded.get(_RANDOMNESS, []), strict=False):
             net.randomness = tuple(randomness)
         return loaded
+
+    @contextmanager
+    def _optimizers_that_fit(self) -> Iterator[None]:
+        """None outside of fit: those of an earlier fit may be another module's."""
+        kept = self.optimizers
+        if self.lightning_module.trainer.state.fn != _states.TrainerFn.FITTING:
+            self.optimizers = []
+        try:
+            yield
+        finally:
+            self.optimizers = kept
 
     def model_to_device(self) -> None:
         """Metrics and the like; a sliced network is where it should be, or says so."""

@@ -24,6 +24,11 @@ from slicewise.errors import InfeasibleError
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.zoo import VGG, AlexNet, CosmoFlow, DenseNet, InceptionV3, LeNet5, ResNet, TextCNN, UNet3d, ViT
+from slicewise.graph.zoo.diffusion_unet import DiffusionUNet
+from slicewise.graph.zoo.swin import Swin
+from slicewise.graph.zoo.swin_unetr import SwinUNETR
+from slicewise.graph.zoo.unetr import UNETR3d
+from slicewise.graph.zoo.weather_swin import WeatherSwin
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels import Context
 from slicewise.runtime.sliced_module import SlicedModule
@@ -45,6 +50,11 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "cosmoflow": (lambda: CosmoFlow(width=4, hidden=64, volume=(160, 160, 160)), (4, 160, 160, 160)),
     "tokens": (lambda: _Tokens(), (16, 32)),
     "vit": (lambda: ViT((2, 4, 16, 32), classes=8, image=64), (3, 64, 64)),
+    "swin": (lambda: Swin((32, (2, 2), (16, 16)), classes=8, image=256, patch=2, window=4), (3, 256, 256)),
+    "unetr": (lambda: UNETR3d((4, 4, 16, 32), 4, classes=2, volume=32), (1, 32, 32, 32)),
+    "swin_unetr": (lambda: SwinUNETR(12, (2, 1), (3, 3), classes=2, volume=32, window=4), (1, 32, 32, 32)),
+    "weather_swin": (lambda: WeatherSwin(3, 16, (2, 2, 1), 2, image=(33, 32), window=2), (3, 33, 32)),
+    "diffusion_unet": (lambda: DiffusionUNet((32, 32), (0, 2), blocks=1), (4, 16, 16)),
 }
 STRATEGIES = (*BASELINES, "layerwise", "random")
 WAYS = ("recomputed", "autocast", "bf16", "local norms", "trained")

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.utils.data import DataLoader, DistributedSampler
 
 import slicewise as sw
@@ -162,6 +163,39 @@ def _resumed(folder: str) -> float:
     _quietly(lambda: trainer.fit(module, _loader(), ckpt_path=str(Path(folder) / "after.ckpt")))
     assert trainer.current_epoch == 3
     return _off(module.net, _truth(3))
+
+
+def test_a_fresh_module_is_tested_from_a_checkpoint_by_the_trainer_that_made_it(pair: World) -> None:
+    for (wanted, found), kept in pair.run_each(_tested_anew, tempfile.mkdtemp()):
+        assert found == pytest.approx(wanted, abs=1e-9)
+        assert kept == 1  # the optimizer of the fit is still there to be saved
+
+
+def _tested_anew(folder: str) -> tuple[tuple[float, float], int]:
+    trainer = _trainer(folder, max_epochs=1, enable_checkpointing=False)
+    module = _module()
+    _quietly(lambda: trainer.fit(module, _loader()))
+    path = Path(folder) / "after.ckpt"
+    _quietly(lambda: trainer.save_checkpoint(path))
+    (before,) = _quietly(lambda: trainer.test(module, _loader(), verbose=False))
+    (after,) = _quietly(lambda: trainer.test(_module(), _loader(), ckpt_path=str(path), verbose=False))
+    return (before["value"], after["value"]), len(trainer.strategy.optimizers)
+
+
+def test_a_checkpoint_of_lightning_becomes_a_plain_file_for_the_plain_network(pair: World) -> None:
+    folder = tempfile.mkdtemp()
+    assert pair.run(_saved, folder) is None
+    dcp_to_torch_save(Path(folder) / "after.ckpt", Path(folder) / "after.pt")
+    weights = torch.load(Path(folder) / "after.pt")["state_dict"]
+    plain = same_residual()
+    plain.load_state_dict({name.removeprefix("net."): weight for name, weight in weights.items()})
+    torch.testing.assert_close(plain.state_dict(), _truth(1).state_dict(), rtol=0, atol=1e-9)
+
+
+def _saved(folder: str) -> None:
+    trainer = _trainer(folder, max_epochs=1, enable_checkpointing=False, **FIT)
+    _quietly(lambda: trainer.fit(_module(), _loader()))
+    _quietly(lambda: trainer.save_checkpoint(Path(folder) / "after.ckpt"))
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])

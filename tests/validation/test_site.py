@@ -38,6 +38,10 @@ def test_the_reference_has_every_command_and_public_name() -> None:
     for name in slicewise.__all__:
         assert name == "__version__" or f"\n## {name}\n" in made["reference/python.md"]
     assert "oracle(\n" in made["reference/python.md"]
+    for name in ("SlicewiseStrategy", "Accelerator"):
+        assert f"\n## {name}\n" in made["reference/python.md"]
+    for method in ("shard", "gather", "no_sync", "local_input", "local_target", "slab"):
+        assert f"\n### SlicedModule.{method}\n" in made["reference/python.md"]
 
 
 def test_links_out_of_the_docs_lead_to_the_repository_where_its_address_is_known() -> None:

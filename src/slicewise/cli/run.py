@@ -85,7 +85,7 @@ def add_made(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     from slicewise.errors import StallError
-    from slicewise.running.launch import check_ranks, inside_a_rank, launch
+    from slicewise.running.launch import check_ranks, crowding, inside_a_rank, launch
     from slicewise.runtime.environment import PLACE_FILE
     from slicewise.runtime.whereabouts import record_to
 
@@ -97,6 +97,8 @@ def main(options: argparse.Namespace) -> int:
     check_ranks(options.nproc_per_node or options.devices or 1)  # before a plan is made for them
     plan = requested_plan(options, options.nproc_per_node, "--nproc-per-node")
     check_ranks(plan.devices)
+    if crowded := crowding(plan.devices):
+        progress(crowded)
     progress(f"starting {plan.devices} ranks")
     try:
         if not options.strategy:

@@ -88,10 +88,12 @@ def runs_plainly(kernel: Sequence[int], part: Share) -> NDArray[np.bool_]:
     samples (`use_mkldnn` in ATen's Convolution.cpp). On other devices both lines say the same.
     """
     if all(size == 1 for size in kernel):
-        return part.samples < _MANY_SAMPLES
-    if all(size > _SMALL_WINDOW for size in kernel[-2:]):
-        return np.zeros(len(part.samples), dtype=bool)
-    return (part.samples == 1) & (part.lines <= _SMALL_LINES)
+        plainly = part.samples < _MANY_SAMPLES
+    elif all(size > _SMALL_WINDOW for size in kernel[-2:]):
+        plainly = np.zeros(len(part.samples), dtype=bool)
+    else:
+        plainly = (part.samples == 1) & (part.lines <= _SMALL_LINES)
+    return np.asarray(plainly, dtype=bool)
 
 
 def line_kind(layer: Layer) -> str:

@@ -67,6 +67,19 @@ def check_ranks(ranks: int) -> None:
         )
 
 
+def crowding(ranks: int) -> str | None:
+    """What to say where ranks share cores."""
+    import torch  # late: without torch, the command says so in its own words
+
+    cores = os.cpu_count() or 1
+    if ranks <= cores or torch.accelerator.is_available():
+        return None
+    return (
+        f"{ranks} ranks share the {cores} cores of this host: numbers are right, times are not those of {ranks} "
+        "devices; for those, start the ranks on the plan's hosts with torchrun"
+    )
+
+
 def _last_words(folder: Path, rank: int) -> str:
     """The last line that a rank wrote to standard error; rank 0's went to the terminal."""
     words = folder / f"{rank}.err"

@@ -36,6 +36,15 @@ def test_a_rank_that_dies_is_told_with_its_last_words(before: str, told: str, pr
         launch([], 2)
 
 
+def test_ranks_that_share_cores_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert launching.crowding(2) is None
+    told = launching.crowding(16)
+    assert told is not None
+    assert told.startswith("16 ranks share the 2 cores of this host: numbers are right, times are not")
+    assert "\n" not in told
+
+
 @pytest.mark.skipif("lo" not in {name for _, name in socket.if_nameindex()}, reason="no loopback of that name")
 @pytest.mark.parametrize(("given", "used"), [(None, "lo"), ("eth7", "eth7")])
 @pytest.mark.parametrize("backend", ["GLOO", "NCCL"])
