@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from slicewise.strategies.forms import Form
+from slicewise.strategies.forms import Formula
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.showing import best_of, drawn
@@ -29,7 +29,7 @@ def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
     page.show(table if len(table) else Prose("nothing"))
 
 
-def show_forms(forms: Sequence[Form]) -> None:
+def show_forms(forms: Sequence[Formula]) -> None:
     """Each formula, and below it the same with its numbers."""
     page = Page()
     page.say("\n", ("The closed forms", "bold"), f" on {counted(forms[0].devices)}")
