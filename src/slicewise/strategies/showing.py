@@ -27,7 +27,7 @@ def drawn(projected: "ProjectionTable", answer: str) -> list[ConsoleRenderable]:
     kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
     table = Table(
         "devices", "strategy", "iteration", "range", *(["epoch"] if oracle.samples else []), "memory", "efficiency",
-        "samples/s", "compute", "of it update", *kinds, "split", keys=2,
+        "samples/s", "compute", "of it update", *map(_head, kinds), "split", keys=2,
     )  # fmt: skip
     before = 0
     for row in possible:
@@ -46,6 +46,11 @@ def best_of(projected: "ProjectionTable") -> str:
     """`Best: data on 16 devices (120 ms), owt on 64 devices (129 ms).`"""
     best = [f"{row.strategy} on {counted(row.devices)} ({seconds(row.iteration_s)})" for row in projected if row.best]
     return f"Best: {', '.join(best)}." if best else "Nothing is possible."
+
+
+def _head(group: Group) -> str:
+    """`layerwise` is a row's name, the planner's optimum: its column is named for what it holds."""
+    return "collectives" if group is Group.LAYERWISE else group.value
 
 
 def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequence[str]:
