@@ -19,10 +19,11 @@ import slicewise as sw
 from benchmarks.markdown import show
 from benchmarks.throughput.hosts import why_not
 from benchmarks.truth.places import RANKS, Place, place
+from slicewise.cost.registry import MODELS
 from slicewise.errors import SlicewiseError
 from slicewise.partition.legal import SPACES
 from slicewise.running.scoring import Validation, accuracy
-from slicewise.running.validating import COSTS, INPUT, MODELS, STRATEGIES
+from slicewise.running.validating import INPUT, USUAL_NETWORKS, USUAL_STRATEGIES
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000}
 BATCH = 4 * RANKS
@@ -32,8 +33,8 @@ FORMS = "closed forms"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--links", default=",".join(LINKS), help=f"of {', '.join(LINKS)} (default: all)")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--models", default=",".join(USUAL_NETWORKS))
+    parser.add_argument("--strategies", default=",".join(USUAL_STRATEGIES))
     parser.add_argument("--repeats", type=int, default=2, help="runs of each plan, in turn (default: 2)")
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path, help="a JSON file with all bars")
@@ -48,7 +49,7 @@ def main() -> None:
             validation = sw.validate(
                 models=options.models,
                 strategies=options.strategies,
-                cost=COSTS,
+                cost="all",
                 batch=BATCH,
                 iterations=options.iterations,
                 repeats=options.repeats,
@@ -73,7 +74,7 @@ def _chosen(found: Place, models: Sequence[str], repeats: int, iterations: int) 
     """Per network and cost model: the plan it finds best, and what that takes."""
     for model in models:
         plans: dict[str, sw.Plan] = {}
-        for cost in (*COSTS, FORMS):
+        for cost in (*MODELS, FORMS):
             try:
                 plans[cost] = _best_by(cost, model, found)
             except SlicewiseError as error:
@@ -102,7 +103,7 @@ def _best_by(cost: str, model: str, found: Place) -> sw.Plan:
         space = cost if cost in SPACES else "full"
         return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), cost=cost, space=space)
     rows = sw.oracle(model, found.machine, batch=BATCH, input=INPUT.get(model), devices=[RANKS]).to_dict()["rows"]
-    possible = [row for row in rows if row["feasible"] and row["strategy"] in STRATEGIES]
+    possible = [row for row in rows if row["feasible"] and row["strategy"] in USUAL_STRATEGIES]
     best = min(possible, key=lambda row: row["iteration_s"])
     strategy = best["strategy"]
     return sw.plan(model, found.machine, batch=BATCH, input=INPUT.get(model), strategy=strategy, cost="analytic")
@@ -113,11 +114,11 @@ def _show_bars(link: str, validation: Validation) -> None:
     subjects = dict.fromkeys((bar.model, bar.strategy) for bar in validation.bars)
     rows = []
     for subject in subjects:
-        own = {cost: bars[(*subject, cost)] for cost in COSTS if (*subject, cost) in bars}
+        own = {cost: bars[(*subject, cost)] for cost in MODELS if (*subject, cost) in bars}
         any_bar = next(iter(own.values()))
-        over = [f"{own[cost].predicted_s / own[cost].measured_s:.2f}" if cost in own else "" for cost in COSTS]
+        over = [f"{own[cost].predicted_s / own[cost].measured_s:.2f}" if cost in own else "" for cost in MODELS]
         rows.append((*subject, f"{any_bar.measured_s * 1e3:.0f} ms", f"{any_bar.spread:.0%}", *over))
-    show(f"{link}: predicted / measured", ("network", "strategy", "measured", "runs differ by", *COSTS), rows)
+    show(f"{link}: predicted / measured", ("network", "strategy", "measured", "runs differ by", *MODELS), rows)
 
 
 def _show_accuracy(link: str, validation: Validation) -> None:
@@ -138,13 +139,13 @@ def _by(item: Any) -> str:
 
 
 def _show_chosen(link: str, rows: Sequence[dict[str, Any]]) -> None:
-    head = ("network", *(f"{cost}: step, error, regret" for cost in (*COSTS, FORMS)))
+    head = ("network", *(f"{cost}: step, error, regret" for cost in (*MODELS, FORMS)))
     lines = []
     for model in dict.fromkeys(row["model"] for row in rows):
         own = {row["cost_model"]: row for row in rows if row["model"] == model}
-        lines.append((model, *(_cell(own.get(cost)) for cost in (*COSTS, FORMS))))
+        lines.append((model, *(_cell(own.get(cost)) for cost in (*MODELS, FORMS))))
     means = []
-    for cost in (*COSTS, FORMS):
+    for cost in (*MODELS, FORMS):
         own_rows = [row for row in rows if row["cost_model"] == cost]
         off, lost = (fmean(row[name] for row in own_rows) if own_rows else 0.0 for name in ("accuracy", "regret"))
         means.append(f"{1 - off:.0%}, {lost:.1%}" if own_rows else "")

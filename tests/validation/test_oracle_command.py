@@ -90,6 +90,7 @@ def test_layerwise_reports_to_standard_error_only(tmp_path: Path) -> None:
         (("--devices", "4", "--dataset", "imagnet"), "unknown data set 'imagnet'"),
         (("--devices", "4", "--dtype", "bf16"), "has no bf16"),
         (("--devices", "4", "--csv", "--json"), "one document at a time"),
+        (("--devices", "4", "--engine", "slicewise", "--forms"), "of the engine paradl (got slicewise)"),
         (("--devices", "4", "--batch", "64"), "not allowed with argument"),
         ((), "--devices"),
     ],

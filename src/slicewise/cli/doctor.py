@@ -7,7 +7,7 @@ from slicewise.cli.options import CLUSTER, add_json, positive, print_json, progr
 from slicewise.extras import require_torch
 
 if TYPE_CHECKING:
-    from slicewise.running.checkup import Network
+    from slicewise.running.checkup import NetworkCheck
 
 RANKS = 2  # that --network starts
 HELP = "check what is installed, the cache, the profile and the network; say which command fixes what is missing"
@@ -52,7 +52,7 @@ def _between_ranks(options: argparse.Namespace) -> int:
     return leave(0, lambda: _told(options, network))
 
 
-def _told(options: argparse.Namespace, network: "Network | None") -> int:
+def _told(options: argparse.Namespace, network: "NetworkCheck | None") -> int:
     from slicewise.report.checkup import checkup_document, show_checkup
     from slicewise.running.checkup import check_up
 

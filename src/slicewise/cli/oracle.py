@@ -24,7 +24,7 @@ from slicewise.cli.spelling import flag, speller
 from slicewise.strategy import STRATEGIES, listed
 
 if TYPE_CHECKING:
-    from slicewise.strategies.forms import Form
+    from slicewise.strategies.forms import Formula
     from slicewise.strategies.limits import Limit, Stop
     from slicewise.strategies.projecting import Oracle, ProjectionTable
 
@@ -119,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limits", action="store_true", help="what holds each strategy back, its price, and where it stops paying"
     )
-    parser.add_argument("--forms", action="store_true", help="the closed forms with their numbers, at one count")
+    parser.add_argument("--forms", action="store_true", help="paradl's closed forms with their numbers, at one count")
     parser.add_argument("--figure", type=Path, help="draw strategies over device counts here, as .svg or .png")
     parser.add_argument("--csv", action="store_true", help="the rows as CSV, and nothing else")
     add_json(parser)
@@ -171,6 +171,10 @@ def main(options: argparse.Namespace) -> int:
         check_picture(options.figure)
     names = strategies_of(options)
     oracle = oracle_from(options, options.batch_per_device)
+    if options.forms:
+        from slicewise.strategies.forms import check_forms
+
+        check_forms(oracle.engine)
     found = table_of(
         oracle, names, sorted(set(options.devices)), layerwise=options.layerwise, progress=patient(progress, 1.0)
     )
@@ -204,7 +208,7 @@ def limits_and_stops(found: "ProjectionTable") -> "tuple[list[Limit], list[Stop]
     return held_back, [stop for stop in stops if stop]
 
 
-def _forms(found: "ProjectionTable") -> "list[Form]":
+def _forms(found: "ProjectionTable") -> "list[Formula]":
     """At the largest of the counts where most strategies are possible."""
     from slicewise.strategies.forms import forms
 

@@ -50,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    from slicewise.running.validating import INPUT, MODELS, STRATEGIES, listed, validate
+    from slicewise.running.validating import INPUT, USUAL_NETWORKS, USUAL_STRATEGIES, listed, validate
 
     require_torch()
     counts = [_count(text) for text in listed(options.nproc_per_node or "2")]
     costs = listed(options.cost or "calibrated")
     found = validate(
-        models=options.models or MODELS,
-        strategies=options.strategies or STRATEGIES,
+        models=options.models or USUAL_NETWORKS,
+        strategies=options.strategies or USUAL_STRATEGIES,
         nproc_per_node=counts,
         cost="all" if "all" in costs else costs,
         rank=options.rank,

@@ -103,6 +103,7 @@ class MeasuredModel(OwnModel):
     recosted: ClassVar[bool] = True
     formulated: ClassVar[bool] = False
     timed: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
 
     @cached_property
     def compute(self) -> Compute:

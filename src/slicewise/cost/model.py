@@ -50,6 +50,7 @@ class CostModel(ABC):
     recosted: ClassVar[bool]  # whether cost/recost.py prices its plans a second time
     formulated: ClassVar[bool] = True  # whether compute is docs/cost.md's formula; else recost.py takes it as given
     timed: ClassVar[bool] = False  # whether layers take what they were seen to take, one by one, where that is known
+    measures: ClassVar[bool] = False  # whether the layers of its plans are timed on this machine before it prices them
 
     @cached_property
     def network(self) -> Network:

@@ -19,7 +19,7 @@ from slicewise.partition.steps import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AlphaBeta:
     """latency + bytes * rate, of a collective over one group."""
 
     latency_s: float
@@ -30,8 +30,8 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """The lines of every set of axes, by mask."""
+class AlphaBetas:
+    """The latencies and rates of every set of axes, by mask."""
 
     latency_s: Floats
     s_per_byte: Floats
@@ -53,7 +53,7 @@ class Network:
         )
 
     @lru_cache(maxsize=4096)  # noqa: B019
-    def all_gather(self, axes: tuple[int, ...], operation: Op = Op.ALL_GATHER) -> Line:
+    def all_gather(self, axes: tuple[int, ...], operation: Op = Op.ALL_GATHER) -> AlphaBeta:
         """Outermost tier first: (s_t - 1) messages of what a device holds by then, m / (s_t * inner sizes)."""
         latency_s = s_per_byte = 0.0
         sizes = self.group_sizes(axes)
@@ -68,12 +68,12 @@ class Network:
             inner = prod(sizes[tier + 1 :])
             latency_s += (size - 1) * self.cluster.tiers[tier].link(operation).latency_s
             s_per_byte += (size - 1) / (size * inner) / self.cluster.bytes_per_s(tier, operation)
-        return Line(latency_s, s_per_byte)
+        return AlphaBeta(latency_s, s_per_byte)
 
-    def all_reduce(self, axes: tuple[int, ...]) -> Line:
+    def all_reduce(self, axes: tuple[int, ...]) -> AlphaBeta:
         """Reduce-scatter inwards-out, then all-gather outwards-in: twice the gather."""
         half = self.all_gather(axes, Op.ALL_REDUCE)
-        return Line(2 * half.latency_s, 2 * half.s_per_byte)
+        return AlphaBeta(2 * half.latency_s, 2 * half.s_per_byte)
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def all_to_all_latency_s(self, axes: tuple[int, ...]) -> float:
@@ -108,11 +108,11 @@ class Network:
         return found if found.racks > 1 else None
 
     @cached_property
-    def all_gather_lines(self) -> Lines:
+    def all_gather_lines(self) -> AlphaBetas:
         return self._lines(self.all_gather)
 
     @cached_property
-    def all_reduce_lines(self) -> Lines:
+    def all_reduce_lines(self) -> AlphaBetas:
         return self._lines(self.all_reduce)
 
     @cached_property
@@ -130,6 +130,6 @@ class Network:
     def _masks(self) -> range:
         return range(1 << len(self.cluster.mesh.axes))
 
-    def _lines(self, line_of: Callable[[tuple[int, ...]], Line]) -> Lines:
+    def _lines(self, line_of: Callable[[tuple[int, ...]], AlphaBeta]) -> AlphaBetas:
         lines = [line_of(axes_in(mask)) for mask in self._masks]
-        return Lines(np.array([line.latency_s for line in lines]), np.array([line.s_per_byte for line in lines]))
+        return AlphaBetas(np.array([line.latency_s for line in lines]), np.array([line.s_per_byte for line in lines]))

@@ -26,8 +26,6 @@ from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 
-# kinds of layers that published runs consist of; convolutions if their windows have two or three dims
-_SEEN = (Kind.CONV, Kind.LINEAR, Kind.POOL, Kind.NORM, Kind.ELEMENTWISE, Kind.CONCAT, Kind.PAD)
 _FACTORS = {
     "network": "compute {} (this network)",
     "kinds of layers": "compute {} (these kinds of layers)",
@@ -153,11 +151,12 @@ def _unlike(layers: Sequence[Layer], compute_s: Iterable[float]) -> dict[str, fl
 
 
 def _strange(layer: Layer) -> str | None:
+    """Published convolutions have windows of two or three dims, and published products a weight."""
     if layer.kind is Kind.CONV and len(layer.windows) == 1:
         return "1-D convolutions"
     if layer.kind is Kind.LINEAR and not any(len(weight.dims) > 1 for weight in (*layer.weights, *layer.buffers)):
         return "products of computed tensors"
-    return None if layer.kind in _SEEN else f"{layer.kind.value} layers"
+    return None if layer.kind.has(Trait.PUBLISHED) else f"{layer.kind.value} layers"
 
 
 def _timed(cluster: Cluster) -> bool:

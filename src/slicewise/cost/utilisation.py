@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise.cluster.kernels import PASSES
 from slicewise.dtype import DTYPES
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
@@ -63,7 +64,7 @@ def aligned(channels: Any) -> Any:
 
 def family(layer: Layer, *, narrow: bool) -> str:
     """The kind of kernel that runs a product. Of the whole layer: being cut changes no algorithm."""
-    if layer.kind in (Kind.MATMUL, Kind.ATTENTION):
+    if layer.kind.has(Trait.OF_INPUTS):
         return "product"
     if layer.kind is Kind.LINEAR:
         held = any(len(weight.dims) > 1 for weight in (*layer.weights, *layer.buffers))
@@ -85,7 +86,7 @@ def family(layer: Layer, *, narrow: bool) -> str:
 def memory_kind(layer: Layer) -> str:
     if layer.kind.has(Trait.PRODUCT):
         return "product"
-    return layer.kind.value if layer.kind in (Kind.NORM, Kind.POOL) else "elementwise"
+    return layer.kind.value if layer.kind.value in PASSES else "elementwise"
 
 
 def traffic(layer: Layer, direction: str, *, software: str, dtype: str, on_matrix_units: bool) -> float:

@@ -9,8 +9,6 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 
-_FOLLOWS = (Kind.NORM, Kind.ELEMENTWISE, Kind.FLATTEN, Kind.VIEW, Kind.ROLL, Kind.PAD, Kind.CROP)
-
 
 @dataclass(slots=True)
 class Node:
@@ -73,7 +71,8 @@ def _joined(graph: LayerGraph, slicings: Mapping[str, Slicing]) -> list[Node]:
         if layer.kind is Kind.FORK and sources:
             home[layer.name] = sources[0]
             continue
-        follows = layer.kind in _FOLLOWS and len(layer.inputs) == 1 and graph[layer.inputs[0]].kind is not Kind.FORK
+        alone = len(layer.inputs) == 1 and graph[layer.inputs[0]].kind is not Kind.FORK
+        follows = alone and layer.kind.has(Trait.FOLLOWS)
         if follows and nodes[sources[0]].slicing == slicings[layer.name] and _is_last(nodes[sources[0]], layer):
             nodes[sources[0]].layers.append(layer)
             home[layer.name] = sources[0]

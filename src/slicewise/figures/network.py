@@ -13,7 +13,7 @@ from slicewise.figures.lanes import Lanes, lanes_of
 from slicewise.figures.notes import NOTE, WIDEST, notes_below, notes_beside
 from slicewise.figures.svg import Drawing, number
 from slicewise.graph.dims import Dim
-from slicewise.graph.kind import Kind
+from slicewise.graph.kind import Trait
 from slicewise.partition.spelling import short_spelled, spelled
 from slicewise.units import seconds
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT, _STEP = 300.0, 46.0, 66.0  # of a box, and from one rank to the next
 _NARROW, _PAD, _TITLE = 22.0, 20.0, 24.0
 _GLYPH = 41.0  # from one small drawing of a tensor to the next
-_SMALL = (Kind.INPUT, Kind.OUTPUT)
 
 
 def network_figure(plan: "Plan", graph: "LayerGraph | None" = None, notes: Mapping[str, str] | None = None) -> str:
@@ -138,7 +137,7 @@ def _draw_node(drawing: Drawing, plan: "Plan", node: Node, mesh: Mesh, x: float,
     drawing.open(title=title, data_layer=head.name)
     drawing.rect(x, y, _WIDTH, _HEIGHT, class_="n", rx=6)
     _draw_stripe(drawing, node, mesh, x, y)
-    if head.kind in _SMALL:
+    if head.kind.has(Trait.EDGE):
         drawing.text(x + 18, y + 20, head.name, size=12, class_="t b", within=_WIDTH - 30)
         short = short_spelled(node.slicing, mesh.sizes)
         drawing.text(x + 18, y + 36, f"{short} · {shape}", size=10, class_="m", within=_WIDTH - 30)

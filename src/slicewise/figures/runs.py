@@ -4,14 +4,16 @@ import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from slicewise.graph.kind import Kind, Trait
+
 if TYPE_CHECKING:
     from slicewise.plans.plan import Plan
 
-UNSHOWN = ("input", "output", "fork")  # kinds that compute nothing
+UNSHOWN = frozenset(kind.value for kind in Kind if kind.has(Trait.WIRING))
 
 
 def runs(plan: "Plan", shown: Collection[str] | None = None) -> list[list[str]]:
-    """Consecutive layers of one slicing, without those that compute nothing; of `shown` ones, or of all."""
+    """Consecutive layers of one slicing, without those that are no operator; of `shown` ones, or of all."""
     found: list[list[str]] = []
     for name, kind in plan.kinds.items():
         if kind in UNSHOWN or (shown is not None and name not in shown):

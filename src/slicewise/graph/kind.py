@@ -18,6 +18,11 @@ class Trait(Flag):
     ALIASES = auto()  # its output may lie in the memory of what it reads: not to be written in place
     LONE = auto()  # reads exactly one layer
     COPIES = auto()  # writes what it reads, unchanged
+    WIRING = auto()  # no operator of the model: only where tensors come from and go to, so tables leave it out
+    FOLLOWS = auto()  # small beside the layer that it reads alone: drawn in one box with it
+    OF_INPUTS = auto()  # a product of its inputs with each other: no weight is a factor
+    EITHER_ORDER = auto()  # F and C within a tier in either order: what one sums over, the next may slice
+    PUBLISHED = auto()  # published runs, which ranges are fitted to, consist of such
 
 
 class Kind(StrEnum):
@@ -50,25 +55,25 @@ class Kind(StrEnum):
 
 _T = Trait
 _TRAITS = {
-    Kind.INPUT: _T.EDGE | _T.FREE | _T.ALIASES,
-    Kind.OUTPUT: _T.EDGE | _T.FREE | _T.LONE | _T.COPIES,
-    Kind.CONV: _T.PRODUCT | _T.KEEPS_INPUT | _T.WINDOWED,
-    Kind.LINEAR: _T.PRODUCT | _T.KEEPS_INPUT,
-    Kind.MATMUL: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL,
-    Kind.ATTENTION: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL | _T.REGROUPS,
-    Kind.POOL: _T.KEEPS_INPUT | _T.WINDOWED | _T.LONE,
-    Kind.NORM: _T.KEEPS_INPUT,
-    Kind.ELEMENTWISE: _T(0),
+    Kind.INPUT: _T.EDGE | _T.FREE | _T.ALIASES | _T.WIRING,
+    Kind.OUTPUT: _T.EDGE | _T.FREE | _T.LONE | _T.COPIES | _T.WIRING,
+    Kind.CONV: _T.PRODUCT | _T.KEEPS_INPUT | _T.WINDOWED | _T.PUBLISHED,
+    Kind.LINEAR: _T.PRODUCT | _T.KEEPS_INPUT | _T.EITHER_ORDER | _T.PUBLISHED,
+    Kind.MATMUL: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL | _T.OF_INPUTS | _T.EITHER_ORDER,
+    Kind.ATTENTION: _T.PRODUCT | _T.KEEPS_INPUT | _T.KEEPS_ALL | _T.REGROUPS | _T.OF_INPUTS,
+    Kind.POOL: _T.KEEPS_INPUT | _T.WINDOWED | _T.LONE | _T.PUBLISHED,
+    Kind.NORM: _T.KEEPS_INPUT | _T.FOLLOWS | _T.PUBLISHED,
+    Kind.ELEMENTWISE: _T.FOLLOWS | _T.PUBLISHED,
     Kind.REDUCE: _T(0),
     Kind.LOSS: _T(0),
     Kind.UPSAMPLE: _T.WINDOWED | _T.REGROUPS | _T.LONE,
-    Kind.CONCAT: _T(0),
-    Kind.ROLL: _T.WINDOWED | _T.LONE,
-    Kind.PAD: _T.WINDOWED | _T.ALIASES | _T.LONE,
-    Kind.CROP: _T.FREE | _T.WINDOWED | _T.ALIASES | _T.LONE,
-    Kind.FLATTEN: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE,
-    Kind.VIEW: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE,
-    Kind.FORK: _T.FREE | _T.LONE | _T.COPIES,
+    Kind.CONCAT: _T.PUBLISHED,
+    Kind.ROLL: _T.WINDOWED | _T.LONE | _T.FOLLOWS,
+    Kind.PAD: _T.WINDOWED | _T.ALIASES | _T.LONE | _T.FOLLOWS | _T.PUBLISHED,
+    Kind.CROP: _T.FREE | _T.WINDOWED | _T.ALIASES | _T.LONE | _T.FOLLOWS,
+    Kind.FLATTEN: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE | _T.FOLLOWS,
+    Kind.VIEW: _T.FREE | _T.REARRANGES | _T.REGROUPS | _T.ALIASES | _T.LONE | _T.FOLLOWS,
+    Kind.FORK: _T.FREE | _T.LONE | _T.COPIES | _T.WIRING,
     Kind.DERIVED: _T.ALIASES,
     Kind.OPAQUE: _T.ALIASES,
 }

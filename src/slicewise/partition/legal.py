@@ -44,7 +44,6 @@ class Space:
         )
 
 
-_EITHER_ORDER = (Kind.LINEAR, Kind.MATMUL)
 SPACES = {"full": Space(), "optcnn": Space(dims_per_layer=5, dims_per_tier=5, reductions=False, uneven=False)}
 
 
@@ -147,7 +146,7 @@ def legal_choices(
     if fixed is not None:
         return Choices.of([fixed], mesh)
     dims = frozenset(dim for dim in sliceable_dims(layer) & among if space.reductions or dim in layer.dims)
-    candidates = candidate_choices(dims, mesh, space, layer.kind in _EITHER_ORDER)
+    candidates = candidate_choices(dims, mesh, space, layer.kind.has(Trait.EITHER_ORDER))
     legal = np.ones(len(candidates), dtype=bool)
     if not space.uneven:
         for letter, extent in zip(layer.dims, layer.shape, strict=True):

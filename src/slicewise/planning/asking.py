@@ -141,16 +141,16 @@ def plan(
     )
     graph = _sized(model, machine, batch, input, sample, trust)
     machine = paced(machine, graph, request.training, measured)
-    by_layer = request.cost == MeasuredModel.name
+    priced_by = model_named(request.cost)
     in_vain = {
-        "layer_times": layer_times is not None and not model_named(request.cost).timed,
-        "profile_budget": profile_budget is not None and not by_layer,
+        "layer_times": layer_times is not None and not priced_by.timed,
+        "profile_budget": profile_budget is not None and not priced_by.measures,
     }
     refuse(f'`cost="{request.cost}"`', [f"`{name}`" for name, idle in in_vain.items() if idle])
     if layer_times is not None:
         untimed = MeasuredModel(request.training.normalised(graph, machine.devices), machine, request.training)
         machine = replace(machine, times=read_layer_times(Path(layer_times), untimed))
-    if not by_layer:
+    if not priced_by.measures:
         return requested(graph, machine, request, progress)
     return timed_plan(
         lambda timed: requested(graph, timed, request, progress), machine, seconds_of(profile_budget), progress

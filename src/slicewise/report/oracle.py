@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from slicewise.strategies.forms import Form
+from slicewise.strategies.forms import Formula
 from slicewise.strategies.limits import Limit, Stop
 from slicewise.strategies.projecting import ProjectionTable
 from slicewise.strategies.showing import best_of, drawn
-from slicewise.strategy import STRATEGIES
-from slicewise.strategy import Form as Shape
+from slicewise.strategy import STRATEGIES, Form
 from slicewise.text.page import Page, Prose
 from slicewise.text.tables import Table
 from slicewise.units import counted
@@ -49,7 +48,7 @@ def show_limits(limits: Sequence[Limit], stops: Sequence[Stop]) -> None:
     page.show(table if len(table) else Prose("nothing"))
 
 
-def show_forms(forms: Sequence[Form]) -> None:
+def show_forms(forms: Sequence[Formula]) -> None:
     """What the symbols mean; then each formula, and below it the same with its numbers."""
     page = Page()
     page.say("\n", ("The closed forms", "bold"), f" on {counted(forms[0].devices)}")
@@ -68,12 +67,12 @@ def show_forms(forms: Sequence[Form]) -> None:
         page.say(told)
 
 
-def _impossible(forms: Sequence[Form]) -> str:
+def _impossible(forms: Sequence[Formula]) -> str:
     """`Not possible on 16 devices: serial (it uses one).`"""
     reasons: dict[str, list[str]] = {}
     for form in forms:
         if form.what == "limit":
-            alone = STRATEGIES[form.strategy].form is Shape.WHOLE
+            alone = STRATEGIES[form.strategy].form is Form.WHOLE
             reasons.setdefault("it uses one" if alone else form.value.partition(": ")[2] or form.value, []).append(
                 form.strategy
             )

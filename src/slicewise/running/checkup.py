@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class AllReduceCheck:
     """An all-reduce between the ranks: as measured now, and as the profile has it."""
 
     message_bytes: int
@@ -41,9 +41,9 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class NetworkCheck:
     ranks: int
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[AllReduceCheck, ...]
 
     @property
     def ratio(self) -> float | None:
@@ -65,7 +65,7 @@ class Checkup:
     cache_from: str
     profile: str  # "local", or the file that was named
     cluster: Cluster | None
-    network: Network | None = None
+    network: NetworkCheck | None = None
     findings: tuple[Finding, ...] = ()
     python: str = field(default_factory=platform.python_version)
     system: str = field(default_factory=lambda: f"{platform.system()} {platform.machine()}")
@@ -75,7 +75,7 @@ class Checkup:
         return all(finding.level != WRONG for finding in self.findings)
 
 
-def check_up(profile: str = "local", network: Network | None = None) -> Checkup:
+def check_up(profile: str = "local", network: NetworkCheck | None = None) -> Checkup:
     """Everything that can be known without starting ranks; `network` is what they have measured."""
     found = tuple(packages())
     gpus = _gpus()
@@ -197,7 +197,7 @@ def _about_profile(cluster: Cluster, gpus: tuple[str, ...]) -> Iterator[Finding]
         yield Finding(level=WRONG, said=said, fix="slicewise calibrate")
 
 
-def _about_network(network: Network) -> Iterator[Finding]:
+def _about_network(network: NetworkCheck) -> Iterator[Finding]:
     ratio = network.ratio
     if ratio is not None and not 1 / AS_CALIBRATED <= ratio <= AS_CALIBRATED:
         times = f"takes {ratio:.1f}x as long as" if ratio > 1 else f"is {1 / ratio:.1f}x as fast as"

@@ -17,9 +17,8 @@ from statistics import median
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
-from slicewise.cost.measured import MeasuredModel
 from slicewise.cost.prediction import Prediction
-from slicewise.cost.registry import model_named
+from slicewise.cost.registry import MODELS, model_named
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.planning.asking import plan as planned
 from slicewise.planning.named import check_strategy
@@ -34,9 +33,9 @@ from slicewise.strategy import LAYERWISE
 from slicewise.terms import LAYER_TERMS
 from slicewise.units import amount, seconds_of
 
-MODELS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
-STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
-COSTS = ("analytic", "calibrated", "measured", "optcnn")
+# what is run where nobody asks for another
+USUAL_NETWORKS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
+USUAL_STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
 PER_DEVICE = 4  # samples: CPUs are slow
 INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 152, 152, 152)}  # its own volumes take 16 GB a rank
 Ran = Mapping[str, Any]  # what `run --json` says
@@ -54,8 +53,8 @@ class _Subject:
 
 def validate(
     *,
-    models: str | Sequence[str] = MODELS,
-    strategies: str | Sequence[str] = STRATEGIES,
+    models: str | Sequence[str] = USUAL_NETWORKS,
+    strategies: str | Sequence[str] = USUAL_STRATEGIES,
     nproc_per_node: int | Sequence[int] = 2,
     cost: str | Sequence[str] = "calibrated",
     rank: int | None = None,
@@ -77,7 +76,7 @@ def validate(
     so many near-optimal plans per network. The machine is measured first, for every number of ranks, unless `cluster`
     says what it does. `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
     """
-    names, costs = listed(models), listed(COSTS if cost == "all" else cost)
+    names, costs = listed(models), listed(MODELS if cost == "all" else cost)
     counts = [nproc_per_node] if isinstance(nproc_per_node, int) else list(nproc_per_node)
     for name in costs:
         model_named(name)
@@ -172,7 +171,7 @@ def _predicted(plan: Plan, budget_s: float | None) -> Prediction:
         raise RequestError(f"{plan.cost_model} has no price for a pipeline")
     if not model.space.reductions and any("C" in slicing for slicing in plan.slicings.values()):
         raise RequestError(f"{plan.cost_model} has no price for sliced input channels")
-    if plan.cost_model == MeasuredModel.name:
+    if model.measures:
         plan = timed_plan(lambda timed: replace(plan, machine=timed), plan.hardware(), budget_s)
     return predicted_of(plan, plan.network(), plan.hardware())
 

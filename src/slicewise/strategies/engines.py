@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster
@@ -18,12 +19,13 @@ from slicewise.cost.prediction import Prediction
 from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
 from slicewise.cost.uncertainty import Doubt
-from slicewise.errors import InfeasibleError, UnknownName
+from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.factors import divisors
 from slicewise.graph.kind import Trait
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
 from slicewise.partition.spelling import spelled
+from slicewise.planning.layer_table import read_sample_times
 from slicewise.simulate.predicting import predicted_step
 from slicewise.strategies.links import Links
 from slicewise.strategies.pipeline import MOST_ANYWHERE
@@ -69,6 +71,14 @@ class Engine(ABC):
     @abstractmethod
     def thins_freely(self) -> bool:
         """Whether compute falls with the shard, however thin it is."""
+
+    @abstractmethod
+    def timed(self, layer_times: Path) -> Self:
+        """With layers as somebody measured them; refused where seconds are not those of whole layers."""
+
+    @abstractmethod
+    def setting(self, devices: int, batch: int, split: Split | None = None) -> Setting:
+        """What closed forms are written in; refused where there are none."""
 
     def on(self, cluster: Cluster) -> Self:
         return replace(self, cluster=cluster)
@@ -121,6 +131,11 @@ class ParadlEngine(Engine):
     def progress_text(self, devices: int) -> None:
         return None
 
+    def timed(self, layer_times: Path) -> Self:
+        if self.cluster.measured is not None:
+            raise RequestError("`measured` and `layer_times` both say what layers take; give one of them")
+        return replace(self, given=read_sample_times(layer_times, self.graph))
+
     def setting(self, devices: int, batch: int, split: Split | None = None) -> Setting:
         return Setting(
             profile=self.profile,
@@ -166,6 +181,12 @@ class SlicewiseEngine(Engine):
 
     def progress_text(self, devices: int) -> str:
         return f"pricing plans for {devices} devices"
+
+    def timed(self, layer_times: Path) -> Self:
+        raise RequestError("`layer_times` are of whole layers, for the closed forms; give those of a plan to `plan`")
+
+    def setting(self, devices: int, batch: int, split: Split | None = None) -> Setting:
+        raise RequestError(f"closed forms are of the engine {ParadlEngine.name} (got {self.name})")
 
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
         from slicewise.search.baselines import BASELINES, data, hybrid

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.errors import RequestError
 from slicewise.graph.dims import Dim
 from slicewise.partition.steps import Op
-from slicewise.strategies.engines import ParadlEngine
+from slicewise.strategies.engines import Engine
 from slicewise.strategies.projecting import Oracle
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.sequence import least_tokens
 from slicewise.strategies.setting import Setting, parts
-from slicewise.strategy import STRATEGIES
-from slicewise.strategy import Form as Shape
+from slicewise.strategy import STRATEGIES, Form
 from slicewise.units import amount, seconds
 
 WHAT = ("compute", "communication", "memory", "limit")
@@ -29,7 +27,7 @@ _SYMBOLS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Formula:
     """One formula of one strategy."""
 
     strategy: str
@@ -43,12 +41,14 @@ class Form:
         return asdict(self)
 
 
-def forms(oracle: Oracle, devices: int) -> list[Form]:
+def check_forms(engine: Engine) -> None:
+    """Refuses an engine without closed forms before anything is priced."""
+    engine.setting(1, 1)
+
+
+def forms(oracle: Oracle, devices: int) -> list[Formula]:
     """Of every strategy, at one device count."""
-    engine = oracle.engine
-    if not isinstance(engine, ParadlEngine):
-        raise RequestError(f"closed forms are of the engine paradl (got {engine.name})")
-    at = engine.setting(devices, oracle.batch_at(devices), oracle.split)
+    at = oracle.engine.setting(devices, oracle.batch_at(devices), oracle.split)
     found = []
     for strategy in STRATEGIES:
         row = oracle.project(strategy, devices)
@@ -66,7 +66,7 @@ def forms(oracle: Oracle, devices: int) -> list[Form]:
             if what == "compute":
                 numbers += _fitted(at, strategy, int(chosen.get("p2", str(devices))))
             found.append(
-                Form(
+                Formula(
                     strategy=strategy, devices=devices, what=what, formula=formula, numbers=numbers, value=values[what]
                 )
             )
@@ -140,7 +140,7 @@ def symbols(at: Setting, strategy: str, groups: int = 1) -> dict[str, tuple[floa
     alpha = line.latency_s / (p - 1) if line else 0.0
     beta = line.s_per_byte * p / (p - 1) if line else 0.0
     delta, weights, update = at.item_bytes, at.all_weights, float(at.update_s.sum())
-    stages = profile.cuts.most_stages if facts.form is Shape.STAGES else int(profile.products.sum())
+    stages = profile.cuts.most_stages if facts.form is Form.STAGES else int(profile.products.sum())
     found: dict[str, tuple[float, str]] = {
         "S(FW + BW)": (per_sample, f"[{seconds(per_sample)}]"),
         "S(WU)": (update, f"[{seconds(update)}]"),

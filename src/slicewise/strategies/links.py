@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import ceil, prod
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cost.network import Line
+from slicewise.cost.network import AlphaBeta
 from slicewise.partition.steps import Op
 
 
@@ -50,11 +50,11 @@ class Links:
         return tuple(found)
 
     @lru_cache(maxsize=1024)  # noqa: B019 (as long-lived as the projection)
-    def ring(self, operation: str, count: int, stride: int = 1, idle: int = 1) -> Line:
+    def ring(self, operation: str, count: int, stride: int = 1, idle: int = 1) -> AlphaBeta:
         """All-gather of a message over a group; one in `idle` devices takes part."""
         if self.flat:
             step = self._step(operation, count, stride, idle, len(self.cluster.tiers) - 2)
-            return Line((count - 1) * step.latency_s, (count - 1) / count * step.s_per_byte)
+            return AlphaBeta((count - 1) * step.latency_s, (count - 1) / count * step.s_per_byte)
         latency_s = s_per_byte = 0.0
         sizes = self.members(count, stride)
         for tier, size in enumerate(sizes):
@@ -62,17 +62,17 @@ class Links:
             latency_s += (size - 1) * link.latency_s
             share = (size - 1) / prod(sizes[tier:])
             s_per_byte += share * self._phi(tier, self._below[tier] / idle) / link.bytes_per_s
-        return Line(latency_s, s_per_byte)
+        return AlphaBeta(latency_s, s_per_byte)
 
     @lru_cache(maxsize=1024)  # noqa: B019
-    def neighbour(self, count: int, stride: int = 1, idle: int = 1, operation: str = Op.ALL_TO_ALL) -> Line:
+    def neighbour(self, count: int, stride: int = 1, idle: int = 1, operation: str = Op.ALL_TO_ALL) -> AlphaBeta:
         """One message to the next of a row of devices, over the slowest link that any of them has to cross.
 
         Of the devices in a node only those at its border send across.
         """
         return self._step(operation, count, stride, idle, 0)
 
-    def _step(self, operation: str, count: int, stride: int, idle: int, ordered: int) -> Line:
+    def _step(self, operation: str, count: int, stride: int, idle: int, ordered: int) -> AlphaBeta:
         """The same in a row that follows the machine only inside the members of tier `ordered`."""
         latency_s = s_per_byte = 0.0
         sizes = self.members(count, stride)
@@ -82,7 +82,7 @@ class Links:
                 flows = self._below[tier] / prod(sizes[max(tier, ordered) + 1 :]) / idle
                 latency_s = max(latency_s, link.latency_s)
                 s_per_byte = max(s_per_byte, self._phi(tier, flows) / link.bytes_per_s)
-        return Line(latency_s, s_per_byte)
+        return AlphaBeta(latency_s, s_per_byte)
 
     def _phi(self, tier: int, flows: float) -> float:
         return max(1.0, flows / self.cluster.tiers[tier].ports)

@@ -15,10 +15,9 @@ from slicewise.errors import ClusterError, InfeasibleError, PlanError, RequestEr
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.sources import graph_of
 from slicewise.planning.asking import requested
-from slicewise.planning.layer_table import read_sample_times
 from slicewise.plans.request import Request
 from slicewise.strategies.datasets import samples_of
-from slicewise.strategies.engines import Engine, ParadlEngine, Split, engine_named, of_prediction
+from slicewise.strategies.engines import Engine, Split, engine_named, of_prediction
 from slicewise.strategies.projection import CERTAIN, Projection, memory_reason
 from slicewise.strategies.registry import check_split, check_strategies
 from slicewise.strategies.setting import Terms
@@ -216,7 +215,7 @@ def oracle_of(
     share = None if overlap is None else machine.overlap if overlap else 0.0
     priced = engine_named(engine)(graph=graph, cluster=machine, training=training, overlap=share)
     if layer_times is not None:
-        priced = _timed(priced, Path(layer_times))
+        priced = priced.timed(Path(layer_times))
     return Oracle(
         graph=graph,
         cluster=machine,
@@ -228,15 +227,6 @@ def oracle_of(
         split=split,
         overlap=share,
     )
-
-
-def _timed(engine: Engine, layer_times: Path) -> Engine:
-    """With layers as somebody measured them."""
-    if not isinstance(engine, ParadlEngine):
-        raise RequestError("`layer_times` are of whole layers, for the closed forms; give those of a plan to `plan`")
-    if engine.cluster.measured is not None:
-        raise RequestError("`measured` and `layer_times` both say what layers take; give one of them")
-    return replace(engine, given=read_sample_times(layer_times, engine.graph))
 
 
 def oracle(

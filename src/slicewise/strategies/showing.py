@@ -7,7 +7,7 @@ from rich.console import ConsoleRenderable
 
 from slicewise.strategies.projection import Projection
 from slicewise.strategies.sureness import next_measurement, range_text
-from slicewise.strategy import LAYERWISE
+from slicewise.strategy import LAYERWISE, SERIAL
 from slicewise.terms import MOVING_GROUPS, Group
 from slicewise.text.page import Prose, plain_text
 from slicewise.text.tables import Table
@@ -28,7 +28,7 @@ def drawn(projected: "ProjectionTable", answer: str, spelled: Callable[[str], st
     kinds = [group for group in MOVING_GROUPS if any(row.terms.seconds(group) for row in possible if row.terms)]
     table = Table(
         "devices", "strategy", "iteration", "range", *(["epoch"] if oracle.samples else []), "memory", "efficiency",
-        "samples/s", "compute", "of it update", *kinds, "split", keys=2,
+        "samples/s", "compute", "of it update", *map(_head, kinds), "split", keys=2,
     )  # fmt: skip
     before = 0
     for row in possible:
@@ -47,6 +47,11 @@ def best_of(projected: "ProjectionTable") -> str:
     """`Best: data on 16 devices (120 ms), owt on 64 devices (129 ms).`"""
     best = [f"{row.strategy} on {counted(row.devices)} ({seconds(row.iteration_s)})" for row in projected if row.best]
     return f"Best: {', '.join(best)}." if best else "Nothing is possible."
+
+
+def _head(group: Group) -> str:
+    """`layerwise` is a row's name, the planner's optimum: its column is named for what it holds."""
+    return "collectives" if group is Group.LAYERWISE else group.value
 
 
 def _cells(row: Projection, kinds: Sequence[Group], *, with_epoch: bool) -> Sequence[str]:
@@ -87,7 +92,8 @@ def _notes(projected: "ProjectionTable") -> list[str]:
         if not row.terms and row.reason:
             reasons.setdefault((row.strategy, row.reason), []).append(row.devices)
     for (strategy, reason), counts in reasons.items():
-        notes.append(f"not possible: {strategy} on {', '.join(map(str, counts))}: {reason}")
+        why = "it uses one" if strategy == SERIAL.name else reason.partition(": ")[2] or reason
+        notes.append(f"Not possible on {', '.join(map(str, counts))} devices: {strategy} ({why}).")
     return notes
 
 

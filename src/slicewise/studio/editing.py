@@ -9,7 +9,7 @@ from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.errors import UnknownName
 from slicewise.figures.cuts import cut_figure
-from slicewise.graph.kind import Kind, Trait
+from slicewise.graph.kind import Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Layout, Partial, Shard, Slicing, layouts
 from slicewise.partition.legal import legal_choices
@@ -20,8 +20,6 @@ from slicewise.simulate.predicting import predicted_step
 from slicewise.studio.benches import Bench
 from slicewise.studio.letters import all_letters, letters
 from slicewise.terms import LAYER_TERMS
-
-UNSHOWN = (Kind.INPUT, Kind.OUTPUT, Kind.FORK)  # they compute nothing
 
 
 def sliced_view(bench: Bench, slicings: Mapping[str, Slicing]) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def sliced_view(bench: Bench, slicings: Mapping[str, Slicing]) -> dict[str, Any]
             {
                 "name": layer.name,
                 "kind": layer.kind.value,
-                "shown": layer.kind not in UNSHOWN,
+                "shown": not layer.kind.has(Trait.WIRING),
                 "told": spelled(slicings[layer.name], axes),
                 "terms": terms_of(costs[layer.name]),
                 "memory_bytes": costs[layer.name].memory_bytes,

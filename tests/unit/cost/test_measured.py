@@ -11,12 +11,14 @@ from slicewise.cluster.times import LayerTime, keep_times, read_times
 from slicewise.cluster.writing import to_toml
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.measured import MeasuredModel
+from slicewise.cost.registry import MODELS
 from slicewise.cost.training import Training
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.graph.dims import Dim
 from slicewise.graph.layer import Layer
 from slicewise.planning.asking import plan
 from tests.builders import machine, small_cnn
+from tests.pricing import Stopwatch
 
 TIME = LayerTime(forward_s=1.0, backward_s=2.0, update_s=0.5)
 GRAPH = small_cnn(8)
@@ -142,3 +144,9 @@ def test_layers_are_timed_only_where_the_machine_is() -> None:
         plan(GRAPH, machine(2), cost="measured")
     with pytest.raises(RequestError, match="does not use `profile_budget`"):
         plan(GRAPH, machine(2), profile_budget="1min")
+
+
+def test_layers_are_timed_for_any_model_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, Stopwatch.name, Stopwatch)
+    with pytest.raises(RequestError, match="times layers on the machine that was calibrated, which toy is not"):
+        plan(GRAPH, machine(2), cost="stopwatch", profile_budget="1min")

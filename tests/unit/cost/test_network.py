@@ -3,13 +3,13 @@
 import pytest
 
 from slicewise.cluster.cluster import Link, load_cluster
-from slicewise.cost.network import Line, Network
+from slicewise.cost.network import AlphaBeta, Network
 from tests.builders import machine
 
 M = 1_000_000
 
 
-def approx(line: Line) -> object:
+def approx(line: AlphaBeta) -> object:
     return pytest.approx((line.latency_s, line.s_per_byte))
 
 
@@ -29,7 +29,7 @@ def test_sixteen_p100s_reduce_inside_the_nodes_first() -> None:
     between_s_per_byte = 3 / 4 / 4 / (11e9 / 4)
     line = network.all_reduce((0, 1, 2, 3))
     assert (line.latency_s, line.s_per_byte) == approx(
-        Line(2 * (3 * 5e-6 + 3 * 3e-6), 2 * (inside_s_per_byte + between_s_per_byte))
+        AlphaBeta(2 * (3 * 5e-6 + 3 * 3e-6), 2 * (inside_s_per_byte + between_s_per_byte))
     )
     assert line.seconds(61_100_840 * 4) == pytest.approx(0.043850, rel=1e-3)
 
@@ -38,13 +38,13 @@ def test_a_group_pays_only_for_the_tiers_it_crosses() -> None:
     network = Network(load_cluster("p100-4x4"))
     assert network.group_sizes((0, 3)) == (2, 2)
     inside, between = network.all_gather((2, 3)), network.all_gather((0, 1))
-    assert (inside.latency_s, inside.s_per_byte) == approx(Line(3 * 3e-6, 3 / 4 / 35e9))
-    assert (between.latency_s, between.s_per_byte) == approx(Line(3 * 5e-6, 3 / 4 / (11e9 / 4)))
+    assert (inside.latency_s, inside.s_per_byte) == approx(AlphaBeta(3 * 3e-6, 3 / 4 / 35e9))
+    assert (between.latency_s, between.s_per_byte) == approx(AlphaBeta(3 * 5e-6, 3 / 4 / (11e9 / 4)))
 
 
 def test_a_group_of_one_talks_to_nobody() -> None:
     network = Network(machine(4))
-    assert network.all_reduce(()) == Line(0.0, 0.0)
+    assert network.all_reduce(()) == AlphaBeta(0.0, 0.0)
     assert network.all_to_all_latency_s(()) == 0.0
 
 

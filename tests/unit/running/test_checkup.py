@@ -10,7 +10,7 @@ from slicewise.cluster.cluster import Cluster, Tier
 from slicewise.cluster.writing import to_toml
 from slicewise.errors import RequestError
 from slicewise.running import checkup, installed
-from slicewise.running.checkup import Exchange, Finding, Network, check_up, host_memory_bytes
+from slicewise.running.checkup import AllReduceCheck, Finding, NetworkCheck, check_up, host_memory_bytes
 from slicewise.running.installed import Package
 from tests.machines import CORE
 
@@ -101,8 +101,8 @@ def test_a_cache_that_cannot_be_written_is_found(here: Path, monkeypatch: pytest
 @pytest.mark.parametrize(("measured_s", "well"), [(0.004, True), (0.009, True), (0.013, False), (0.002, False)])
 def test_a_network_is_as_calibrated_within_a_factor_of_two(here: Path, measured_s: float, well: bool) -> None:
     _profile(here)
-    exchange = Exchange(message_bytes=2**20, measured_s=measured_s, calibrated_s=0.005)
-    found = check_up(network=Network(ranks=2, exchanges=(exchange,)))
+    exchange = AllReduceCheck(message_bytes=2**20, measured_s=measured_s, calibrated_s=0.005)
+    found = check_up(network=NetworkCheck(ranks=2, exchanges=(exchange,)))
     assert found.well is well
 
 

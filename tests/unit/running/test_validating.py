@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slicewise.cost.registry import MODELS
 from slicewise.errors import RequestError, SlicewiseError, UnknownName
 from slicewise.graph.sources import load_graph
 from slicewise.plans.plan import Plan
@@ -15,6 +16,7 @@ from slicewise.report.validation import show_validation
 from slicewise.running.near_optimal import near_optimal
 from slicewise.running.validating import INPUT, listed, validate
 from tests.builders import machine
+from tests.pricing import Stopwatch
 
 
 class Runs:
@@ -30,6 +32,19 @@ class Runs:
         seconds = 2 * plan.predicted.iteration_s
         step = {"median": seconds, "p10": 0.9 * seconds, "p90": 1.1 * seconds}
         return {"iteration_s": step, "compute_s": seconds, "peak_memory_bytes": [1000, 2000]}
+
+
+def test_all_cost_models_are_those_of_the_registry_and_each_says_whether_layers_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(MODELS, Stopwatch.name, Stopwatch)
+    found = validate(
+        models="lenet5", strategies="data", cost="all", batch=8, repeats=1, cluster=machine(2), runner=Runs()
+    )
+    left_out = {item["cost_model"]: item["reason"] for item in found.skipped}
+    assert {bar.cost_model for bar in found.bars} | set(left_out) == set(MODELS)
+    assert set(left_out) == {name for name, model in MODELS.items() if model.measures}
+    assert all("times layers on the machine that was calibrated" in reason for reason in left_out.values())
 
 
 def test_every_strategy_is_planned_priced_and_run_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

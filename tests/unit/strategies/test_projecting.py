@@ -183,10 +183,17 @@ def test_plans_are_not_ranked_against_closed_forms() -> None:
     assert "closed forms" in str(table)
 
 
+def test_layerwise_is_a_row_of_the_printed_table_and_no_column() -> None:
+    table = oracle("lenet5", "p100-4x4", batch=16, devices=[2], strategies=["filter"])
+    assert any(row.terms and row.terms.layerwise_s for row in table)
+    assert "layerwise" not in str(table)
+    assert "collectives" in str(table)
+
+
 def test_the_printed_table_names_the_best_and_the_impossible() -> None:
     text = str(small_table())
     assert "serial *" in text
-    assert "not possible: serial on 2, 8: devices: serial is one device" in text
+    assert "Not possible on 2, 8 devices: serial (it uses one)." in text
     assert "Range, of data on 8 devices: 90 %," in text
 
 

@@ -23,7 +23,7 @@ from slicewise.studio.lessons.machine import BATCHES, DEVICES, GIGABYTES_PER_S, 
 Row = dict[str, Any]
 Question = Callable[[ParadlEngine, int, int], Row]
 PLAIN_STRATEGIES = ("data", "filter", "channel", "owt")
-HYBRIDS = ("data+filter", "data+spatial")
+HYBRID_STRATEGIES = ("data+filter", "data+spatial")
 
 
 def closed_tables() -> dict[str, Any]:
@@ -34,7 +34,7 @@ def closed_tables() -> dict[str, Any]:
         **{name: partial(_plain, name) for name in PLAIN_STRATEGIES},
         "spatial": lambda e, p, b: _row(lambda: _spatial(e.setting(p, b))),
         "pipeline": lambda e, p, b: _pipeline(e.setting(p, b)),
-        **{name: partial(_splits, name) for name in HYBRIDS},
+        **{name: partial(_splits, name) for name in HYBRID_STRATEGIES},
     }
 
     def table(ask: Question, rate: int) -> dict[str, Any]:
