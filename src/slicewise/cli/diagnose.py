@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slicewise.cli.options import add_json, add_trust, positive, print_json
 from slicewise.cli.oracle import split
 from slicewise.cli.run import add_made, asked_plan
+from slicewise.dtype import REDUCED
 from slicewise.strategy import LAYERWISE, PLANNED
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="iteration times as CSV, the JSON or timeline of `slicewise run`, or torch.profiler traces",
     )
     parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
-    add_made(parser)
+    add_made(parser, REDUCED)
     parser.add_argument(
         "--engine",
         help="what a strategy is projected by. slicewise: a plan. paradl: closed forms, as frameworks run it; default "

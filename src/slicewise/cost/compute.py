@@ -219,17 +219,17 @@ class AnalyticCompute(PassCompute):
         ways = [self._product_s(kernels, unit, layer, part, direction, dense=grouped) for unit in units]
         if grouped:
             ways.append(self._product_s(kernels, units[0], layer, part, direction, dense=False))
-        return np.minimum.reduce(ways)
+        quickest: Floats = np.minimum.reduce(ways)
+        return quickest
 
     def _traffic(self, layer: Layer, direction: str, *, narrow: bool) -> float:
         software, dtype = self.cluster.software, self.training.dtype
         return traffic(layer, direction, software=software, dtype=dtype, on_matrix_units=narrow)
 
     def _memory_s(self, kernels: Kernels, layer: Layer, part: Share, passes: float) -> Floats:
-        items = passes * sum(part.inputs, part.output)
+        items: Floats = passes * sum(part.inputs, part.output).astype(np.float64)
         bytes_touched = items * self.training.item_bytes + part.weight_items * WEIGHT_BYTES
-        seconds: Floats = bytes_touched / (self.cluster.device.memory_bytes_per_s * kernels.memory[memory_kind(layer)])
-        return seconds
+        return bytes_touched / (self.cluster.device.memory_bytes_per_s * kernels.memory[memory_kind(layer)])
 
     def _product_s(
         self, kernels: Kernels, unit: Unit, layer: Layer, part: Share, direction: str, *, dense: bool
