@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.devices.boards import apart, standing
-from benchmarks.devices.samples import PRODUCTS, Batch, Board
+from benchmarks.devices.samples import MATRIX, PRODUCTS, Batch, Board
 from slicewise.cost.utilisation import arithmetic_s, kernel_s
 
 SIZES = ("linear", "forward", "backward_input", "backward_weight")
@@ -29,7 +29,7 @@ class Record:
 
     @property
     def on_matrix_units(self) -> bool:
-        return "/fp16_mixed/" in self.group
+        return self.group.rsplit("/", 2)[1] in MATRIX
 
 
 def seconds(parts: Sequence[Batch], record: Record, board: Board) -> NDArray[np.float64]:
@@ -47,9 +47,9 @@ def _batch_s(part: Batch, values: Mapping[str, float], board: Board) -> NDArray[
     memory = part.bytes / (board.memory_bytes_per_s * share)
     if not product:
         return kernel_s(0.0, memory, call_s)
-    peak = board.tensor_flops_per_s if part.dtype == "fp16_mixed" else None
+    tensor = (board.tensor_flops_per_s or 0.0) * MATRIX.get(part.dtype, 0.0)
     held = standing(board.name, board.fp32_flops_per_s).held
-    rate = (peak or board.fp32_flops_per_s) * held * np.exp(efficiency_of(values, part.kind, part.direction))
+    rate = (tensor or board.fp32_flops_per_s) * held * np.exp(efficiency_of(values, part.kind, part.direction))
     half = half_size(values, "linear" if part.kind in ("linear", "product") else part.direction, board)
     return kernel_s(arithmetic_s(part.work, part.direction, half, np.exp(values["long"]), rate), memory, call_s)
 
@@ -74,7 +74,7 @@ def by_rule(group: str, board: Board, known: Iterable[Record]) -> Record:
     """
     device, dtype, source = group.rsplit("/", 2)
     generation = standing(device, board.fp32_flops_per_s).generation
-    on_matrix_units = dtype == "fp16_mixed"
+    on_matrix_units = dtype in MATRIX
     known = list(known)
     timed = [record for record in known if record.source == source] or known
     alike = [record for record in timed if record.on_matrix_units == on_matrix_units] or timed

@@ -26,6 +26,11 @@ CONVOLUTIONS = {
     "conv_backward_weight": "backward_weight",
 }
 
+# on matrix units: rate over the peak of 16 bits; they take items of 4 bytes half as fast
+MATRIX = {"fp16_mixed": 1.0, "tf32": 0.5}
+# what else a file may call a dtype
+_WIDE, _HALF = ("fp32", "float32", "float"), ("fp16", "float16", "half", "bf16", "bfloat16", "fp16_mixed")
+
 OPERATORS = {
     "deepbench": {*CONVOLUTIONS, "gemm"},
     "neusight": {*ELEMENTWISE, "bmm", "linear", "conv", "layernorm", "softmax"},
@@ -126,7 +131,7 @@ def timings(folder: Path) -> Timings:
             why = _unfit(row, source, described)
             if why is None:
                 try:
-                    rows.append(_sound(read(row)))
+                    rows.append(_sound(read(row, described[row["device"], source])))
                 except (TypeError, ValueError, ZeroDivisionError):
                     why = f"sizes that make no {row['op']}"
             if why is not None:
@@ -142,7 +147,29 @@ def _unfit(row: Mapping[str, str], source: str, described: Mapping[tuple[str, st
         return f"{row['device']} is not in devices.csv"
     if row.get("op") not in OPERATORS[source]:
         return f"unknown operator {row.get('op')}"
+    if source == "deepbench" and _dtype(row, described[row["device"], source]) is None:
+        return f"unknown dtype {row.get('dtype')}"
     return None if _positive(row.get("seconds")) else "no seconds"
+
+
+def _dtype(row: Mapping[str, str], board: Board) -> str | None:
+    """By the name that records have: what runs on matrix units does so where the board has some."""
+    name = (row.get("dtype") or "fp32").strip().lower()
+    if name in _HALF:
+        return "fp16_mixed" if board.tensor_flops_per_s else "fp16_in_fp32_math"
+    if name == "tf32":
+        return "tf32" if board.tensor_flops_per_s else "fp32"
+    if name in _WIDE:
+        return "fp32"
+    return name if name == "fp16_in_fp32_math" else None
+
+
+def _size(row: Mapping[str, str], name: str, default: str = "") -> int:
+    """A whole number, however it is written: `16`, or `16.0` as a table with gaps has it."""
+    value = float(row.get(name) or default)
+    if not value.is_integer():
+        raise ValueError(value)
+    return int(value)
 
 
 def _sound(sample: Sample) -> Sample:
@@ -216,8 +243,8 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _deepbench(row: Mapping[str, str]) -> Sample:
-    dtype = row.get("dtype") or "fp32"
+def _deepbench(row: Mapping[str, str], board: Board) -> Sample:
+    dtype = _dtype(row, board) or ""
     names = ("op", "n", "c", "h", "w", "f", "kernel_h", "kernel_w", "pad_h", "pad_w", "stride_h", "stride_w", "m", "k")
     said: dict[str, Any] = {
         "device": row["device"],
@@ -227,18 +254,16 @@ def _deepbench(row: Mapping[str, str]) -> Sample:
         "seconds": float(row.get("seconds") or ""),
         "shape": "/".join(row.get(name) or "" for name in (*names[1:], "trans_a", "trans_b")),
     }
-    item_bytes = 4 if dtype == "fp32" else 2
+    item_bytes = 4 if dtype in ("fp32", "tf32") else 2
     if row["op"] == "gemm":
         m, n, k = (float(row.get(name) or "") for name in "mnk")
         return Sample(
             **said, kind="linear", direction="forward", rows=n, columns=m, reduction=k,
             bytes=item_bytes * (m * k + k * n + m * n),
         )  # fmt: skip
-    n, c, h, w, f, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w = (
-        int(row.get(name) or "") for name in names[1:12]
-    )
+    n, c, h, w, f, kernel_h, kernel_w, pad_h, pad_w, stride_h, stride_w = (_size(row, name) for name in names[1:12])
     out_h, out_w = _side(h, kernel_h, pad_h, stride_h), _side(w, kernel_w, pad_w, stride_w)
-    on_tensor_cores = dtype == "fp16_mixed"
+    on_tensor_cores = dtype in MATRIX
     kind = _family(kernel_h, kernel_w, stride_h, stride_w, winograd=not on_tensor_cores)
     taps, rows = kernel_h * kernel_w, float(n * out_h * out_w)
     return Sample(
@@ -260,7 +285,8 @@ def _family(kernel_h: int, kernel_w: int, stride_h: int, stride_w: int, *, winog
     return "winograd" if winograd and kernel_h == kernel_w == 3 else "window"
 
 
-def _neusight(row: Mapping[str, str]) -> Sample:
+def _neusight(row: Mapping[str, str], _: Board) -> Sample:
+    """Its convolutions are 3x3, stride 1, padding 1, where the file does not say."""
     op = "elementwise" if row["op"] in ELEMENTWISE else row["op"]
     names = ("op", "b", "m", "n", "k", "c_in", "c_out", "size", "h")
     said: dict[str, Any] = {
@@ -272,18 +298,17 @@ def _neusight(row: Mapping[str, str]) -> Sample:
         "seconds": float(row.get("seconds") or ""),
         "shape": "/".join(row.get(name) or "" for name in (*names, "kernel", "stride")),
     }
-    b = int(row.get("b") or "")
+    b = _size(row, "b")
     if op in ("bmm", "linear"):
-        m, n, k = (int(row.get(name) or "") for name in "mnk")
+        m, n, k = (_size(row, name) for name in "mnk")
         batches, rows, matrices = (b, m, b) if op == "bmm" else (1, b * m, 1)
         return Sample(
             **said, kind="product" if op == "bmm" else "linear", rows=rows, columns=k, reduction=n, groups=batches,
             bytes=4.0 * (batches * rows * (n + k) + matrices * n * k),
         )  # fmt: skip
     if op == "conv":
-        c, f, size, kernel, stride, padding = (
-            int(row.get(name) or "") for name in ("c_in", "c_out", "size", "kernel", "stride", "padding")
-        )
+        c, f, size = (_size(row, name) for name in ("c_in", "c_out", "size"))
+        kernel, stride, padding = _size(row, "kernel", "3"), _size(row, "stride", "1"), _size(row, "padding", "1")
         kind = _family(kernel, kernel, stride, stride, winograd=True)
         side = _side(size, kernel, padding, stride)
         rows = b * side * side
@@ -294,4 +319,4 @@ def _neusight(row: Mapping[str, str]) -> Sample:
         )  # fmt: skip
     passes = ELEMENTWISE.get(row["op"], 2)
     kind = {"layernorm": "norm", "softmax": "softmax"}.get(op, "elementwise")
-    return Sample(**said, kind=kind, bytes=4.0 * passes * b * int(row.get("h") or ""))
+    return Sample(**said, kind=kind, bytes=4.0 * passes * b * _size(row, "h"))

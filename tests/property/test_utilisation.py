@@ -1,6 +1,7 @@
 """Cutting a layer never makes its total compute cheaper, and more work never takes less time."""
 
 from dataclasses import replace
+from itertools import pairwise, product
 from math import prod
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import SOFTWARE, load_cluster
-from slicewise.cluster.device import load_device
+from slicewise.cluster.device import device_names, load_device
 from slicewise.cluster.kernels import DIRECTIONS
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.compute import AnalyticCompute, shares
@@ -40,7 +41,9 @@ def made(kind: str, batch: int, channels: int, side: int) -> Layer:
         "pointwise": lambda: net.conv(x, 64, kernel=1, padding=0),
         "strided": lambda: net.conv(x, 64, stride=2),
         "dilated": lambda: net.conv(x, 64, dilation=2, padding=2),
-        "grouped": lambda: net.conv(x, channels, groups=channels),
+        "depthwise": lambda: net.conv(x, channels, groups=channels),
+        "grouped": lambda: net.conv(x, 4 * channels, groups=channels),
+        "two groups": lambda: net.conv(x, 64, groups=1 + (channels % 2 == 0)),
         "conv3d": lambda: net.conv(x, 64),
         "transposed": lambda: net.conv(x, 64, kernel=2, stride=2, padding=0, transposed=True),
         "transposed3d": lambda: net.conv(x, 64, kernel=2, stride=2, padding=0, transposed=True),
@@ -55,8 +58,8 @@ def made(kind: str, batch: int, channels: int, side: int) -> Layer:
 
 
 KINDS = (
-    "linear", "conv", "pointwise", "strided", "dilated", "grouped", "conv3d", "transposed", "transposed3d",
-    "norm", "norm3d", "pool", "pool3d", "relu", "add",
+    "linear", "conv", "pointwise", "strided", "dilated", "depthwise", "grouped", "two groups", "conv3d",
+    "transposed", "transposed3d", "norm", "norm3d", "pool", "pool3d", "relu", "add",
 )  # fmt: skip
 
 
@@ -128,3 +131,38 @@ def test_no_plan_of_the_zoo_makes_a_layer_cheaper_by_cutting_it(network: str) ->
             for seconds in (compute.forward_s(layer, part), compute.backward_s(layer, part, model.passes(layer))):
                 together = np.array(devices) * seconds
                 assert (together >= seconds[whole] * (1 - 1e-9)).all(), (layer.name, compute.cluster.device.name)
+
+
+def test_more_groups_never_cost_more_up_to_one_filter_each() -> None:
+    """Groups can be filled to fewer ones with zeros, so a library never takes longer for them."""
+    for (name, dtype), software, (stride, kernel) in product(DTYPES, SOFTWARE, ((1, 3), (2, 3), (1, 1), (1, 5))):
+        cluster = replace(load_cluster("dgx-a100").with_devices(1), device=load_device(name), software=software)
+        compute = AnalyticCompute(cluster, Training(dtype=dtype))
+        for channels in (32, 64, 256):
+            taken = []
+            for groups in (2**power for power in range(channels.bit_length() - 1)):
+                net = Net()
+                x = net.input(16, channels, 28, 28)
+                layer = net[net.conv(x, channels, groups=groups, kernel=kernel, stride=stride, padding=kernel // 2)]
+                part = shares(layer, Choices.of([(None,) * len(cluster.mesh.axes)], cluster.mesh))
+                taken.append(
+                    [compute.forward_s(layer, part)[0]]
+                    + [compute.backward_s(layer, part, (direction,))[0] for direction in DIRECTIONS[1:]]
+                )
+            for fewer, more in pairwise(taken):
+                assert all(after <= before * (1 + 1e-9) for before, after in zip(fewer, more, strict=True)), (
+                    name, dtype, software, stride, kernel, channels, taken,
+                )  # fmt: skip
+
+
+@pytest.mark.parametrize("network", shipped_names())
+def test_no_dtype_makes_a_network_slower_than_fp32(network: str) -> None:
+    for batch in (1, 64):
+        graph = load_graph(network).with_batch(batch)
+        for name, software in product(device_names(), SOFTWARE):
+            cluster = replace(load_cluster("dgx-a100").with_devices(1), device=load_device(name), software=software)
+            fp32_s, *others_s = (
+                sum(AnalyticModel(graph, cluster, Training(dtype=dtype)).whole_seconds())
+                for dtype in load_device(name).peaks
+            )
+            assert max(others_s, default=0.0) <= fp32_s * (1 + 1e-9), (name, software, batch)

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="RUNS.csv",
         help="fit a cluster to runs: columns model, strategy, devices, batch, iteration_s; "
-        "also split, dtype, input, compute_s, communication_s",
+        "also split, dtype, input, compute_s, communication_s, memory_bytes",
     )
     group.add_argument("--cluster", help=f"the cluster to begin with: a preset or a .toml file (default: {BASE})")
     add_json(parser)

@@ -7,6 +7,7 @@ from pathlib import Path
 from slicewise.cli.options import add_json, add_trust, patient, positive, print_json, progress
 from slicewise.cli.oracle import split
 from slicewise.cli.run import add_made
+from slicewise.dtype import REDUCED
 from slicewise.strategy import LAYERWISE, PLANNED
 
 HELP = "does a run behave as projected, and if not: which term, which ranks, since which step"
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="iteration times as CSV, the JSON or timeline of `slicewise run`, or torch.profiler traces",
     )
     parser.add_argument("--batch", type=positive, help="samples per step, over all ranks (default: the plan's)")
-    add_made(parser)
+    add_made(parser, REDUCED)
     parser.add_argument(
         "--engine",
         help="what a strategy is projected by. slicewise: a plan. paradl: closed forms, as frameworks run it; default "

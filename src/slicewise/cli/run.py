@@ -3,6 +3,7 @@
 import argparse
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -68,14 +69,14 @@ def add_kept(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_made(parser: argparse.ArgumentParser) -> None:
-    """What a plan for a model asks for."""
+def add_made(parser: argparse.ArgumentParser, dtypes: Sequence[str] = RUN[1:]) -> None:
+    """What a plan for a model asks for; `dtypes` beside fp32."""
     group = parser.add_argument_group("with --strategy")
     group.add_argument("--cluster", help=f"{CLUSTER} (default: local)")
     add_software(group)
     group.add_argument("--devices", type=positive, help="trim or grow the cluster to this many devices")
     group.add_argument("--input", type=shape, help="shape of one sample, as in 3x224x224")
-    group.add_argument("--dtype", help=f"{PLAIN} (default) or {', '.join(RUN[1:])}: autocast around forward and loss")
+    group.add_argument("--dtype", help=f"{PLAIN} (default) or {', '.join(dtypes)}: autocast around forward and loss")
     group.add_argument("--optimizer", help="sgd (default), momentum or adam")
     group.add_argument("--segments", type=positive, metavar="M", help="micro-batches of a pipeline (default: the best)")
     group.add_argument(

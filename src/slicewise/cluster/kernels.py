@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from slicewise.cluster.kernels_file import KernelsFields, UnitFields
+from slicewise.dtype import PLAIN
 from slicewise.errors import ClusterError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
@@ -60,9 +61,9 @@ class Kernels:
     call_s: Mapping[str, float]  # by kind: what a kernel costs however small it is
     spread: Mapping[str, float]  # by kind: standard deviation of ln(measured / this)
 
-    def unit(self, dtype: str) -> Unit:
-        """Narrow dtypes run on matrix units where there are any."""
-        return self.simt if dtype == "fp32" or self.tensor is None else self.tensor
+    def units(self, dtype: str) -> tuple[Unit, ...]:
+        """Those that can run it: libraries take the quicker one."""
+        return (self.simt,) if dtype == PLAIN or self.tensor is None else (self.tensor, self.simt)
 
     def scaled(self, factor: float, kinds: Collection[str] = PRODUCTS) -> "Kernels":
         """Arithmetic of these kinds so many times as fast."""

@@ -17,6 +17,7 @@ class Ranges(Table):
     network: NonNegative  # compute of a published network on a device of the catalogue, its software known
     unseen: NonNegative  # beside it: those networks were in view when kernels were fitted
     unlike: NonNegative  # of compute in kinds of layers that no published run has
+    tokens: NonNegative  # of compute in what transformers consist of
     device: NonNegative  # compute of a device without timings or runs
     communication: NonNegative  # of what a step waits for links
     measured: NonNegative  # compute, where one device was timed with the network

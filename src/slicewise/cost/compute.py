@@ -12,9 +12,20 @@ from typing import final
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cluster.kernels import Kernels
+from slicewise.cluster.kernels import Kernels, Unit
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
-from slicewise.cost.utilisation import Work, aligned, arithmetic_s, family, kernel_s, memory_kind, tiled, traffic
+from slicewise.cost.utilisation import (
+    Work,
+    aligned,
+    arithmetic_s,
+    family,
+    kernel_s,
+    memory_kind,
+    tiled,
+    together,
+    traffic,
+)
+from slicewise.dtype import PLAIN as FP32
 from slicewise.graph.dims import SPACE, WHOLE, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
@@ -196,38 +207,65 @@ class AnalyticCompute(PassCompute):
         return WEIGHT_BYTES * touched / device.memory_bytes_per_s + device.kernel_s
 
     def _fitted_s(self, kernels: Kernels, layer: Layer, part: Share, direction: str) -> Floats:
-        device, training, software = self.cluster.device, self.training, self.cluster.software
-        unit = kernels.unit(training.dtype)
-        narrow = unit is kernels.tensor
-        passes = traffic(layer, direction, software=software, dtype=training.dtype, on_matrix_units=narrow)
-        bytes_touched = passes * sum(part.inputs, part.output) * training.item_bytes + part.weight_items * WEIGHT_BYTES
-        kind = memory_kind(layer)
-        memory = bytes_touched / (device.memory_bytes_per_s * kernels.memory[kind])
+        """A library runs a product in the quickest way there is: on either unit, and groups as one with zeros too.
+
+        What kernels for groups reach was set on steps in their dtype, so a library's choice of unit is in it.
+        """
         if not layer.kind.has(Trait.PRODUCT):
+            kind, passes = memory_kind(layer), self._traffic(layer, direction, narrow=False)
+            memory = self._memory_s(kernels, layer, part, passes)
             return kernel_s(0.0, memory, kernels.call_s[kind] if passes else 0.0)
-        made_of = family(layer, narrow=narrow)
+        units, grouped = kernels.units(self.training.dtype), layer.groups > 1
+        ways = [self._product_s(kernels, unit, layer, part, direction, dense=grouped) for unit in units]
+        if grouped:
+            ways.append(self._product_s(kernels, units[0], layer, part, direction, dense=False))
+        quickest: Floats = np.minimum.reduce(ways)
+        return quickest
+
+    def _traffic(self, layer: Layer, direction: str, *, narrow: bool) -> float:
+        software, dtype = self.cluster.software, self.training.dtype
+        return traffic(layer, direction, software=software, dtype=dtype, on_matrix_units=narrow)
+
+    def _memory_s(self, kernels: Kernels, layer: Layer, part: Share, passes: float) -> Floats:
+        items: Floats = passes * sum(part.inputs, part.output).astype(np.float64)
+        bytes_touched = items * self.training.item_bytes + part.weight_items * WEIGHT_BYTES
+        return bytes_touched / (self.cluster.device.memory_bytes_per_s * kernels.memory[memory_kind(layer)])
+
+    def _product_s(
+        self, kernels: Kernels, unit: Unit, layer: Layer, part: Share, direction: str, *, dense: bool
+    ) -> Floats:
+        """One pass on one unit; `dense`: groups as one with zeros."""
+        narrow = unit is kernels.tensor
+        memory = self._memory_s(kernels, layer, part, self._traffic(layer, direction, narrow=narrow))
+        made_of = family(layer, narrow=narrow, dense=dense)
         grouped = made_of in ("grouped", "depthwise")
         convolution = layer.kind is Kind.CONV
         size = direction if convolution else "linear"
         rows, columns, fill = unit.half_size[size][0], unit.half_size[size][1], unit.half_size[size][3]
         half = (0.0, 0.0, 0.0, fill) if grouped else (rows, columns, unit.half_size[size][2], fill)
-        rate = device.flops(training.dtype) * unit.share(made_of, direction)
+        beside = unit is kernels.simt and kernels.tensor is not None  # matrix units: there any dtype runs as fp32
+        rate = self.cluster.device.flops(FP32 if beside else self.training.dtype) * unit.share(made_of, direction)
         call_s = kernels.call_s[direction if convolution else made_of]
-        work = self._work(layer, part, made_of, direction, narrow=narrow)
+        work = self._work(layer, part, made_of, direction, narrow=narrow, dense=dense)
         return kernel_s(arithmetic_s(work, direction, half, unit.long_reduction, rate), memory, call_s)
 
-    def _work(self, layer: Layer, part: Share, made_of: str, direction: str, *, narrow: bool) -> Work:
-        """A cut layer keeps the whole one's losses for long reductions: being cut makes nothing cheaper."""
-        taps = layer.taps
-        channels, columns = part.summed(direction) // taps, part.columns
+    def _work(self, layer: Layer, part: Share, made_of: str, direction: str, *, narrow: bool, dense: bool) -> Work:
+        """A cut layer keeps the whole one's losses for long reductions, and its zeros: being cut makes nothing
+        cheaper.
+        """
+        taps, zeros = layer.taps, layer.groups if dense else 1
+        channels, columns = part.summed(direction) // taps * zeros, part.columns * (part.groups if dense else 1)
+        groups = np.ones_like(part.groups) if dense else part.groups
+        if narrow and made_of == "grouped":
+            groups = -(-groups // together(layer))
         if narrow:
             channels, columns = aligned(channels), aligned(columns)
         return Work(
             rows=(part.rows + part.tiled_rows) / 2 if made_of == "winograd" else part.rows,
             columns=columns,
             reduction=channels * taps,
-            groups=part.groups,
-            whole_reduction=layer.reduction,
+            groups=groups,
+            whole_reduction=layer.reduction * zeros,
         )
 
     def _roofline_s(self, layer: Layer, part: Share, direction: str) -> Floats:

@@ -157,23 +157,37 @@ class _Page:
     # Compute: fitted kernels
 
     def fitted_s(self, kernels: Kernels, layer: Layer, slicing: Slicing, direction: str) -> float:
-        narrow = self.training.dtype != "fp32" and kernels.tensor is not None
-        passes = self.traffic(layer, direction, narrow)
-        activations, weights = self.touched(layer, slicing)
-        if layer.kind in _PRODUCTS:
-            share = kernels.memory["product"]
-        else:
-            share = kernels.memory[{Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")]
-        memory_s = (passes * activations * self.item_bytes + weights * 4) / (self.device.memory_bytes_per_s * share)
+        """The quickest of the ways to run it."""
         if layer.kind not in _PRODUCTS:
-            called = kernels.call_s[{Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")]
-            return memory_s + called if passes else memory_s
+            name = {Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")
+            passes = self.traffic(layer, direction, False)
+            memory_s = self.memory_s(layer, slicing, passes, kernels.memory[name])
+            return memory_s + kernels.call_s[name] if passes else memory_s
+        units = [False] if self.training.dtype == "fp32" or kernels.tensor is None else [True, False]
+        ways = [(units[0], False), *((narrow, layer.groups > 1) for narrow in units)]
+        return min(self.way_s(kernels, layer, slicing, direction, *way) for way in ways)
+
+    def memory_s(self, layer: Layer, slicing: Slicing, passes: float, share: float) -> float:
+        activations, weights = self.touched(layer, slicing)
+        return (passes * activations * self.item_bytes + weights * 4) / (self.device.memory_bytes_per_s * share)
+
+    def way_s(
+        self, kernels: Kernels, layer: Layer, slicing: Slicing, direction: str, narrow: bool, as_one: bool
+    ) -> float:
+        """`narrow`: on the tensor unit. `as_one`: groups filled up with zeros."""
+        memory_s = self.memory_s(layer, slicing, self.traffic(layer, direction, narrow), kernels.memory["product"])
         unit = kernels.tensor if narrow and kernels.tensor is not None else kernels.simt
-        kind = self.family(layer, narrow)
+        kind = self.family(layer, narrow, 1 if as_one else layer.groups)
         rows, columns, reduction, groups = self.matrix(layer, slicing, direction)
+        whole = self.whole_reduction(layer)
         taps = prod(window.kernel for window in layer.windows.values())
+        if as_one:
+            columns, reduction, whole, groups = columns * groups, reduction * layer.groups, whole * layer.groups, 1
         if kind == "winograd":
             rows = (rows + self.tiled_rows(layer, slicing)) / 2
+        if narrow and kind == "grouped":
+            dims, shape = layer.factor
+            groups = -(-groups // max(1, 8 // max(shape[dims.index("F")] // layer.groups, whole // taps)))
         if narrow:
             columns, reduction = -(-columns // 8) * 8, -(-(reduction // taps) // 8) * 8 * taps
         linear = layer.kind is not Kind.CONV
@@ -182,27 +196,27 @@ class _Page:
             half_r = half_c = half_k = 0.0
         r, c, k = rows + half_r, columns + half_c, reduction + half_k
         summed = {"forward": k, "backward_input": c, "backward_weight": r}[direction]
-        whole = self.whole_reduction(layer)
         share = unit.efficiency[kind]
         if direction == "backward_input":
             share *= unit.backward_input * (unit.strided_input if kind == "strided" else 1.0)
         elif direction == "backward_weight":
             share *= unit.backward_weight
-        peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
+        peaks = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}
+        peak = peaks[self.training.dtype if narrow or kernels.tensor is None else "fp32"]
         steps = (groups * r * c * k + fill * summed) * (1 + whole / unit.long_reduction)
         arithmetic_s = 2 * steps / (peak * share)
         return kernels.call_s[kind if linear else direction] + hypot(arithmetic_s, memory_s)
 
-    def family(self, layer: Layer, narrow: bool) -> str:
+    def family(self, layer: Layer, narrow: bool, groups: int) -> str:
         windows = list(layer.windows.values())
         if layer.kind is Kind.MATMUL or layer.kind is Kind.ATTENTION:
             return "product"
         if layer.kind is Kind.LINEAR:
             held = [*layer.weights, *layer.buffers]
             return "linear" if any(len(weight.shape) > 1 for weight in held) else "product"
-        if layer.groups > 1:
+        if groups > 1:
             dims, shape = layer.factor
-            return "depthwise" if shape[dims.index("F")] == layer.groups else "grouped"
+            return "depthwise" if shape[dims.index("F")] == groups else "grouped"
         if len(windows) == 3:
             return "volume"
         if max((window.stride for window in windows), default=1) > 1:

@@ -5,8 +5,8 @@
 
 The deviations are those of ln(measured / predicted), fitted to published runs (cluster/ranges.toml):
 
-    compute^2      network^2 + unseen^2 + (unlike share * unlike)^2, and device^2 where the device is in no catalogue;
-                   measured^2 alone where one device was timed with this network
+    compute^2      network^2 + unseen^2 + (unlike share * unlike + tokens' share * tokens)^2, and device^2 where the
+                   device is in no catalogue; measured^2 alone where one device was timed with this network
     communication  of all links and strategies
     whole          of a machine that was fitted as a whole: what its fit left, or `calibrated`; the two above are then
                    added for networks that were not fitted, and else 0
@@ -16,12 +16,13 @@ Where nobody said which software trains, the range reaches from the faster level
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, hypot, log, sqrt
+from math import exp, hypot, log, prod, sqrt
 from typing import Any
 
 from slicewise.cluster.cluster import SOFTWARE, Cluster
 from slicewise.cluster.device import device_names, load_device
 from slicewise.cluster.ranges import QUANTILE, fitted_ranges
+from slicewise.cost.utilisation import family
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -36,6 +37,9 @@ _FACTORS = {
     "calibrated machine": "step {} (calibrated machine)",
     "what the fit left": "step {} (what the fit left)",
 }  # by the name of a part
+# what transformers consist of: published runs have none of it, published steps in fp32 on one GPU do
+_TOKENS = ("attention layers", "layer norms", "linear layers on several positions", "products of computed tensors")
+_WIDE_WINDOW = 5  # depth-wise: wider ones no published run has
 NOTABLE = 0.05  # of compute: less of an unlike kind is not told
 
 
@@ -99,7 +103,7 @@ def doubt_of(
     if cluster.origin == "fitted":
         return Doubt(whole=known.calibrated, parts=(("calibrated machine", known.calibrated),))
     unlike = _unlike(graph.layers, compute_s)
-    strange = known.unlike * sum(unlike.values())
+    strange = sum(share * (known.tokens if name in _TOKENS else known.unlike) for name, share in unlike.items())
     parts = {"network": hypot(known.network, known.unseen), "kinds of layers": strange if strange > 0.01 else 0.0}
     parts["device"] = 0.0 if _timed(cluster) else known.device
     told = [f"{share:.0%} of compute is in {name}" for name, share in unlike.items() if share >= NOTABLE]
@@ -154,8 +158,15 @@ def _strange(layer: Layer) -> str | None:
     """Published convolutions have windows of two or three dims, and published products a weight."""
     if layer.kind is Kind.CONV and len(layer.windows) == 1:
         return "1-D convolutions"
-    if layer.kind is Kind.LINEAR and not any(len(weight.dims) > 1 for weight in (*layer.weights, *layer.buffers)):
+    if layer.kind is Kind.CONV and max(window.kernel for window in layer.windows.values()) > _WIDE_WINDOW:
+        depthwise = family(layer, narrow=True) == "depthwise"
+        return f"depth-wise windows wider than {_WIDE_WINDOW}" if depthwise else None
+    if layer.kind is Kind.NORM and str(layer.options.get("op", "")).startswith(("aten.layer_norm", "aten.rms_norm")):
+        return "layer norms"
+    if layer.kind is Kind.MATMUL or (layer.kind is Kind.LINEAR and family(layer, narrow=True) == "product"):
         return "products of computed tensors"
+    if layer.kind is Kind.LINEAR and prod(s for d, s in zip(layer.dims, layer.shape, strict=True) if d not in "NF") > 1:
+        return "linear layers on several positions"
     return None if layer.kind.has(Trait.PUBLISHED) else f"{layer.kind.value} layers"
 
 

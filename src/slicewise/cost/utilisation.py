@@ -62,15 +62,24 @@ def aligned(channels: Any) -> Any:
     return -(-channels // ALIGN) * ALIGN
 
 
-def family(layer: Layer, *, narrow: bool) -> str:
-    """The kind of kernel that runs a product. Of the whole layer: being cut changes no algorithm."""
+def together(layer: Layer) -> int:
+    """Narrow groups that matrix units take at once, as one with zeros between them."""
+    dims, shape = layer.factor
+    columns, channels = shape[dims.index("F")] // layer.groups, layer.reduction // layer.taps
+    return max(1, ALIGN // max(columns, channels))
+
+
+def family(layer: Layer, *, narrow: bool, dense: bool = False) -> str:
+    """The kind of kernel that runs a product; `dense`: as if it had one group. Of the whole layer: being cut changes
+    no algorithm.
+    """
     if layer.kind.has(Trait.OF_INPUTS):
         return "product"
     if layer.kind is Kind.LINEAR:
         held = any(len(weight.dims) > 1 for weight in (*layer.weights, *layer.buffers))
         return "linear" if held else "product"
     windows = layer.windows.values()
-    if layer.groups > 1:
+    if layer.groups > 1 and not dense:
         dims, shape = layer.factor
         return "depthwise" if shape[dims.index("F")] == layer.groups else "grouped"
     if len(layer.windows) == 3:

@@ -1,6 +1,8 @@
+import csv
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,8 @@ import pytest
 from benchmarks.devices import fitted
 from benchmarks.devices.boards import standing
 from benchmarks.devices.run import main, scored
-from benchmarks.devices.samples import DATA, boards, timings
-from benchmarks.devices.scores import predict, scores
+from benchmarks.devices.samples import DATA, Sample, boards, timings
+from benchmarks.devices.scores import Scores, predict, scores
 
 ROOT = Path(__file__).parents[3]
 
@@ -87,6 +89,60 @@ def test_rows_that_say_nothing_are_left_out_and_counted(tmp_path: Path) -> None:
         "Nobody is not in devices.csv",
         "no device",
     }
+
+
+def deepbench(folder: Path, device: str, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, Scores]:
+    """Some rows of one device in fp32, changed."""
+    with (DATA / "deepbench_layers.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["device"], row["dtype"]) == (device, "fp32")][::7]
+    folder.mkdir()
+    with (folder / "deepbench_layers.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(change(row) for row in rows)
+    return scored(folder)
+
+
+def test_sizes_may_be_written_as_floats(tmp_path: Path) -> None:
+    sizes = ("n", "c", "h", "w", "f", "kernel_h", "kernel_w", "pad_h", "pad_w", "stride_h", "stride_w", "m", "k")
+    as_floats = deepbench(tmp_path / "floats", "V100", lambda row: row | {n: row[n] and row[n] + ".0" for n in sizes})
+    assert as_floats == deepbench(tmp_path / "whole", "V100", lambda row: row)
+    assert not as_floats["left_out"]
+    half = deepbench(tmp_path / "half", "V100", lambda row: row | {"f": row["f"] and row["f"] + ".5"})
+    assert sum(half["left_out"].values()) > 0
+
+
+def test_dtypes_have_their_bytes_and_the_unit_that_runs_them(tmp_path: Path) -> None:
+    def samples(device: str, dtype: str) -> list[Sample]:
+        folder = tmp_path / f"{device}-{dtype}"
+        assert not deepbench(folder, device, lambda row: row | {"dtype": dtype})["left_out"]
+        return timings(folder).rows
+
+    wide, tf32, half = (samples("V100", dtype) for dtype in ("float32", "tf32", "bf16"))
+    assert {row.dtype for row in wide} == {"fp32"}
+    assert {row.dtype for row in half} == {row.dtype for row in samples("V100", "FP16")} == {"fp16_mixed"}
+    for four, also_four, two in zip(wide, tf32, half, strict=True):
+        assert four.bytes == also_four.bytes == 2 * two.bytes
+        assert also_four.columns == two.columns >= four.columns
+    wide_s, tf32_s, half_s = (predict(rows, fitted.load(), boards(DATA)).sum() for rows in (wide, tf32, half))
+    assert half_s < tf32_s < wide_s
+    assert {row.dtype for row in samples("P100", "tf32")} == {"fp32"}
+    assert {row.dtype for row in samples("P100", "fp16")} == {"fp16_in_fp32_math"}
+
+
+def test_unknown_dtypes_are_left_out_and_named(tmp_path: Path) -> None:
+    found = deepbench(tmp_path / "int8", "V100", lambda row: row | {"dtype": "int8"})
+    assert found["accuracy"]["all"] is None
+    assert set(found["left_out"]) == {"deepbench_layers.csv: unknown dtype int8"}
+
+
+def test_convolutions_of_neusight_need_no_window(tmp_path: Path) -> None:
+    for folder, names, values in (("short", "", ""), ("long", ",kernel,stride,padding", ",3,1,1")):
+        (tmp_path / folder).mkdir()
+        text = f"device,op,b,c_in,c_out,size,seconds{names}\nT4,conv,4,16,16,28,1e-4{values}\n"
+        (tmp_path / folder / "neusight_ops.csv").write_text(text, encoding="utf-8")
+    assert scored(tmp_path / "short")["accuracy"] == scored(tmp_path / "long")["accuracy"]
+    assert not scored(tmp_path / "short")["left_out"]
 
 
 @pytest.mark.parametrize("gone", ["dtype", "stride_w", "trans_a", "device", "seconds"])

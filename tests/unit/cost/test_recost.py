@@ -2,10 +2,13 @@
 
 import ast
 import inspect
+from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from slicewise.cluster.cluster import SOFTWARE, machine_of
+from slicewise.cluster.device import load_device
 from slicewise.cost import recost as module
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
@@ -19,7 +22,7 @@ from slicewise.partition.layout import Slicing
 from slicewise.partition.legal import Space
 from slicewise.search.baselines import baseline_slicings
 from slicewise.search.optimum import best_slicings
-from tests.builders import machine, residual_net
+from tests.builders import Net, machine, residual_net
 from tests.campaigns import sample
 from tests.pricing import cost_of
 
@@ -88,6 +91,22 @@ def test_both_agree_on_every_way_to_train(training: Training, software: str) -> 
     model = model_of("resnet50", 16, training, "dgx-a100", software)
     for slicings in baseline_slicings(model)[0].values():
         check(model, slicings)
+
+
+@pytest.mark.parametrize("channels", [32, 96])
+@pytest.mark.parametrize("groups", [1, 2, 16, 32])
+@pytest.mark.parametrize(
+    ("device", "dtype"), [("P100", "fp16"), ("V100-16", "fp32"), ("A100-40", "tf32"), ("H100", "bf16")]
+)
+def test_both_agree_on_groups(channels: int, groups: int, device: str, dtype: str) -> None:
+    for stride, kernel, software in product((1, 2), (1, 3), SOFTWARE):
+        net = Net()
+        x = net.input(8, channels, 12, 12)
+        conv = net.conv(x, 32, groups=groups, kernel=kernel, stride=stride, padding=kernel // 2)
+        cluster = replace(machine_of("dgx-a100", 4, software), device=load_device(device))
+        for dim in (None, Dim.N, Dim.F):
+            cut = {layer.name: (dim if layer.name == conv else None,) * len(cluster.mesh.axes) for layer in net.graph}
+            check(AnalyticModel(net.graph, cluster, Training(dtype=dtype)), cut)
 
 
 def test_the_terms_are_those_of_a_cost() -> None:

@@ -123,6 +123,28 @@ def test_a_range_is_made_of_what_is_uncertain() -> None:
     assert "1-D convolutions" in words.doubt.unlike[0]
 
 
+@pytest.mark.parametrize("network", ["vit_b_16", "swin_t"])
+def test_transformers_are_unlike_published_runs_and_have_wider_ranges(network: str) -> None:
+    known = fitted_ranges()
+    (row,) = oracle(network, "dgx-a100", devices=[1], batch=32, strategies=["serial"])
+    told = " ".join(row.doubt.unlike)
+    assert "linear layers on several positions" in told
+    assert "attention layers" in told
+    seen = hypot(known.network, known.unseen)
+    assert 1.2 * seen < row.sigma <= hypot(seen, known.tokens + 0.05)
+
+
+def test_wide_depth_wise_windows_are_unlike_published_runs() -> None:
+    told = {}
+    for kernel in (5, 7):
+        net = Net()
+        net.conv(net.input(8, 32, 28, 28), 32, kernel=kernel, padding=kernel // 2, groups=32)
+        (row,) = oracle(net.graph, "dgx-a100", devices=[1], batch=8, strategies=["serial"])
+        told[kernel] = row.doubt.unlike
+    assert told[5] == ()
+    assert "depth-wise windows wider than 5" in told[7][0]
+
+
 def test_communication_widens_a_range_by_its_share() -> None:
     rows = {row.strategy: row for row in oracle("resnet50", "abci-v100", devices=[64], batch_per_device=32)}
     assert rows["filter"].sigma > rows["data"].sigma
