@@ -79,14 +79,16 @@ def _without_content(model: nn.Module, given: tuple[Any, ...], named: Mapping[st
     given, named = torch.utils._pytree.tree_map_only(
         torch.Tensor, lambda x: torch.empty(x.shape, dtype=x.dtype, device="meta"), (given, named)
     )
-    with torch.no_grad(), _Calls() as calls:
+    calls = _Calls()
+    with torch.no_grad(), calls:
         torch.func.functional_call(model, own, given, dict(named))
     return calls.made
 
 
 def _fake(model: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]) -> list[Call]:
     tensors = [x for x in (*given, *named.values()) if isinstance(x, FakeTensor)]
-    with tensors[0].fake_mode, torch.no_grad(), _Calls() as calls:
+    calls = _Calls()
+    with tensors[0].fake_mode, torch.no_grad(), calls:
         model(*given, **named)
     return calls.made
 

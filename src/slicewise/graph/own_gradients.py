@@ -37,10 +37,10 @@ def no_own_gradients() -> Iterator[None]:
             "output instead"
         )
 
-    Function.apply = classmethod(checked)  # type: ignore[assignment]
-    torch.Tensor.register_hook = refused  # type: ignore[method-assign, assignment]
+    Function.apply = classmethod(checked)  # type: ignore[method-assign]
+    torch.Tensor.register_hook = refused  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Function.apply = apply
+        Function.apply = apply  # type: ignore[method-assign]
         torch.Tensor.register_hook = register_hook  # type: ignore[method-assign]

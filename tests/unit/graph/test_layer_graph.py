@@ -133,7 +133,7 @@ def test_a_missing_field_is_named(field: str) -> None:
         LayerGraph.from_json(json.dumps(fields))
 
 
-LEAF = {"type": None, "context": None, "children_spec": []}
+LEAF: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
 
 
 def _returning(tree: object, leaves: int = 1) -> dict[str, Any]:
