@@ -37,7 +37,7 @@ def no_own_gradients() -> Iterator[None]:
             "output instead"
         )
 
-    Function.apply = classmethod(checked)  # type: ignore[method-assign]
+    Function.apply = classmethod(checked)  # type: ignore[method-assign, assignment]
     torch.Tensor.register_hook = refused  # type: ignore[method-assign]
     try:
         yield
