@@ -24,6 +24,12 @@ DTYPES: Mapping[str, Dtype] = {
         Dtype(name="fp16", item_bytes=2, torch_name="float16"),
     )
 }
+# Of numbers that no plan's dtype changes: class numbers, masks, complex ones; as torch calls them.
+OWN_BYTES: Mapping[str, int] = {
+    **{f"torch.{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"torch.complex{bits}": bits // 8 for bits in (32, 64, 128)},
+    "torch.bool": 1,
+}
 PLAIN = "fp32"
 REDUCED = tuple(name for name in DTYPES if name != PLAIN)  # peaks of their own, where a device has them
 RUN = (PLAIN, *(name for name, dtype in DTYPES.items() if dtype.autocast))

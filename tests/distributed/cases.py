@@ -112,6 +112,27 @@ def grouped(x: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(heads(x), keys, keys, enable_gqa=True)
 
 
+def repeated_keys(x: Tensor) -> Tensor:
+    """Four heads of queries, two of keys and values."""
+    q = x.unflatten(1, (4, 2)).transpose(2, 3)
+    k = q[:, :2].repeat_interleave(2, dim=1)
+    return F.scaled_dot_product_attention(q, k, k)
+
+
+def rotated(x: Tensor) -> Tensor:
+    """Pairs of channels, turned by their position."""
+    pairs = torch.view_as_complex(x.transpose(1, 2).unflatten(2, (4, 2)).contiguous())
+    turned = pairs * torch.view_as_complex(torch.tensor([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0], [0.0, 1.0]]).to(x.dtype))
+    return torch.view_as_real(turned).flatten(2).transpose(1, 2)
+
+
+def filtered(x: Tensor, gain: Tensor) -> Tensor:
+    """As global filters do."""
+    waves = torch.fft.rfft2(x) * torch.view_as_complex(gain)
+    back: Tensor = torch.fft.irfft2(waves, s=x.shape[2:])
+    return back
+
+
 def masked(x: Tensor) -> Tensor:
     """Each sample hides the keys that are below its mean."""
     hidden = x.mean(1)[:, None, None, :].detach()
@@ -228,6 +249,11 @@ CASES: dict[str, Case] = {
     "attention with a learned bias": (lambda: Scaled((4, 9, 9), biased), (8, 9)),
     "attention with a mask": (lambda: Call(masked), (8, 9)),
     "attention with shared keys": (lambda: Call(grouped), (8, 9)),
+    "attention with repeated keys": (lambda: Call(repeated_keys), (8, 9)),
+    "complex numbers": (lambda: Call(rotated), (8, 6)),
+    "Fourier transform": (lambda: Scaled((8, 9, 4, 2), filtered), PLANE),
+    "largest of a dim": (lambda: Call(lambda x: x.topk(3, dim=2)[0] + x.sort(2)[0][:, :, :3]), PLANE),
+    "windows of a dim": (lambda: Call(lambda x: x.unfold(2, 3, 2).flatten(3)), PLANE),
     "attention spelled out": (lambda: Call(unfused), (8, 9)),
     "multi-head attention": (SelfAttention, (8, 9)),
     "roll": (lambda: Call(lambda x: torch.roll(x, (2, -1), (2, 3))), PLANE),
@@ -298,6 +324,7 @@ CASES: dict[str, Case] = {
     "mean of samples": (lambda: Call(lambda x: x.mean(0)), (8, 6, 7)),
     "largest of space": (lambda: Call(lambda x: x.amax((2, 3)) + x.max(2)[0].max(2)[0]), (8, 6, 7)),
     "nearest": (lambda: nn.Upsample(scale_factor=2), (8, 6, 7)),
+    "nearest exact": (lambda: nn.Upsample(scale_factor=2, mode="nearest-exact"), (8, 6, 7)),
     "nearest by size": (lambda: nn.Upsample(size=(18, 21)), (8, 6, 7)),
     "bilinear": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (8, 6, 7)),
     "bilinear by three": (lambda: nn.Upsample(size=(18, 21), mode="bilinear"), (8, 6, 7)),

@@ -13,6 +13,8 @@ import slicewise as sw
 from slicewise.cluster.cluster import Cluster
 from slicewise.cluster.mesh import Mesh
 from slicewise.cost.analytic import AnalyticModel
+from slicewise.cost.recost import recost
+from slicewise.cost.tiers import bytes_by_tier
 from slicewise.cost.training import Training
 from slicewise.graph.capture import capture
 from slicewise.graph.layer_graph import LayerGraph
@@ -55,6 +57,50 @@ def test_they_do_where_batch_norms_are_local(batch: int, world: World) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_they_do_where_every_rank_gets_the_whole_batch(name: str, world: World) -> None:
     _check(name, 3, world)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whole_and_complex_numbers_count_with_their_own_size(seed: int, pair: World) -> None:
+    graph = _words()[1]
+    cluster = machine(pair.ranks)
+    slicings = random_slicings(graph, cluster.mesh, seed)
+    costs = AnalyticModel(graph, cluster)
+    assert recost(graph, cluster, slicings) == pytest.approx(cost_of(costs, slicings).total_s, rel=1e-9)
+    sent = pair.run(_words_sent, slicings)
+    assert sent == cost_of(costs, slicings).bytes_moved == sum(bytes_by_tier(costs, slicings).values())
+
+
+class _Words(nn.Module):
+    """Words are read twice, and what they mean is turned in the complex plane."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(20, 8), nn.Linear(8, 4)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        known = (words > 3).roll(1, 1)
+        pairs = torch.fft.fft(torch.view_as_complex(self.table(words).unflatten(2, (4, 2))), dim=2)
+        scores: torch.Tensor = self.head(torch.view_as_real(pairs * torch.fft.fft(pairs, dim=1)).flatten(2))
+        return (scores * known[:, :, None]).mean(1)
+
+
+def _words() -> tuple[nn.Module, LayerGraph]:
+    torch.manual_seed(0)
+    model = _Words()
+    return model, capture(model, torch.zeros(4, 6, dtype=torch.int64))
+
+
+def _words_sent(slicings: dict[str, Slicing]) -> int:
+    model, graph = _words()
+    mesh = machine(dist.get_world_size()).mesh
+    net = SlicedModule(model, graph, slicings, mesh)
+    words = torch.randint(20, (4 // mesh.devices if net.local_samples else 4, 6))
+    with recording(mesh) as collectives:
+        output = net(words)
+        (output if net.local_samples else output.to_local()).sum().backward()
+    total = torch.tensor(sum(one.sent_bytes for one in collectives), dtype=torch.float64)
+    dist.all_reduce(total)
+    return round(total.item())
 
 
 def _check(name: str, batch: int, world: World, training: Training = EXACT) -> None:

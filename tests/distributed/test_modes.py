@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from slicewise.cluster.mesh import Mesh
 from slicewise.errors import PlanError
 from slicewise.graph.capture import OpaqueLayerWarning, capture
+from slicewise.graph.comparison import difference
 from slicewise.graph.dims import Dim
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.sliced_module import SlicedModule
@@ -347,6 +348,45 @@ def _deep_copied() -> list[str]:
             copies(net)
         said.append(str(refused.value).partition("; ")[2])
     return said
+
+
+class _Bags(nn.Module):
+    """Its bags begin where `arange` says, on the device of what is read."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        super().__init__()
+        self.bags, self.head = nn.EmbeddingBag(10, 6, device=device), nn.Linear(6, 4, device=device)
+
+    def forward(self, words: Tensor) -> Tensor:
+        place = torch.arange(len(words), device=words.device) / len(words)
+        scores: Tensor = self.head(self.bags(words)) + place[:, None]
+        return scores
+
+
+def test_tensors_that_forward_makes_are_made_in_every_mode(pair: World) -> None:
+    assert pair.run(_bags_in_every_mode) < 1e-6
+
+
+def _bags_in_every_mode() -> float:
+    torch.manual_seed(0)
+    model = _Bags()
+    words = torch.randint(10, (8, 5))
+    warnings.simplefilter("ignore", OpaqueLayerWarning)
+    graph = capture(model, words)
+    net = SlicedModule(copy.deepcopy(model), graph, dict.fromkeys(graph.index, (None,)), Mesh.of({"local": 2}))
+    worst = 0.0
+    for mode in (True, False, True):
+        net.train(mode)
+        worst = max(worst, float((net(words).full_tensor() - model(words)).detach().abs().max()))
+    return worst
+
+
+@pytest.mark.filterwarnings("ignore:bags")
+def test_a_model_on_another_device_is_the_plans_network() -> None:
+    sample = torch.zeros(8, 5, dtype=torch.int64)
+    there = capture(_Bags("meta"), sample.to("meta"))
+    assert there["arange"].options["arguments"]["device"] == "meta"
+    assert difference(capture(_Bags(), sample), there) is None
 
 
 def test_modules_are_the_models_own_under_their_own_names(pair: World) -> None:

@@ -141,6 +141,10 @@ class CostModel(ABC):
     def _known_costs(self) -> dict[object, Cost]:
         return {}
 
+    def item_bytes(self, layer: Layer) -> int:
+        """Of one item of a layer's output, where it is sent; windows move what they read as it is."""
+        return layer.own_bytes or self.training.item_bytes
+
     def returns_gradient(self, consumer: Layer, slot: int) -> bool:
         """Whether a gradient goes back along an edge: its producer wants one, and its consumer has one to give."""
         return {consumer.name, consumer.inputs[slot]} <= self.graph.gradients
@@ -243,6 +247,7 @@ class CostModel(ABC):
             layer.groups,
             layer.statistics,
             layer.chunk,
+            layer.own_bytes,
             layer.name in self._keeps_output,
             layer.name in self.graph.gradients,
             tuple(self.returns_gradient(layer, slot) for slot in range(len(layer.inputs))),

@@ -42,7 +42,7 @@ class OwnModel(CostModel):
         if layer.passes_keys:
             halo_s = self._round_s(layer, choices, part, work["forward_s"] + work["backward_s"])
         elif layer.windows:
-            borders_s = halo_seconds(layer, choices, self.network, self.training.item_bytes)
+            borders_s = halo_seconds(layer, choices, self.network, self.item_bytes(layer))
             halo_s = self._exchanges(layer) * borders_s
         else:
             halo_s = zero
@@ -57,24 +57,25 @@ class OwnModel(CostModel):
     def edge_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         producer = self.graph[consumer.inputs[slot]]
         given, wanted = output_port(producer, before), input_port(consumer, slot, after)
-        seconds = self._moves.seconds(producer.shape, given.value, wanted.value)
+        moves = self._moves[self.item_bytes(producer)]
+        seconds = moves.seconds(producer.shape, given.value, wanted.value)
         if self.returns_gradient(consumer, slot):
-            seconds += self._moves.seconds(producer.shape, wanted.gradient, given.gradient).T
+            seconds += moves.seconds(producer.shape, wanted.gradient, given.gradient).T
         return seconds
 
     def edge_likeness(self, consumer: Layer, slot: int) -> object:
         """What layers compute has no part in it, only how the tensor between them lies."""
         producer = self.graph[consumer.inputs[slot]]
-        given, wanted = (producer.shape, producer.dims, producer.kind is Kind.FORK), consumer.input_dims[slot]
-        return given, wanted, self.returns_gradient(consumer, slot)
+        given = producer.shape, producer.dims, producer.kind is Kind.FORK, producer.own_bytes
+        return given, consumer.input_dims[slot], self.returns_gradient(consumer, slot)
 
     def pair_seconds(self, consumer: Layer, slot: int, before: Choices, after: Choices) -> Floats:
         """Most pairs are at rest: only the others are priced."""
         producer = self.graph[consumer.inputs[slot]]
         given, wanted = output_port(producer, before), input_port(consumer, slot, after)
-        seconds = self._paired_moves(producer.shape, given.value, wanted.value)
+        seconds = self._paired_moves(producer, given.value, wanted.value)
         if self.returns_gradient(consumer, slot):
-            seconds = seconds + self._paired_moves(producer.shape, wanted.gradient, given.gradient)
+            seconds = seconds + self._paired_moves(producer, wanted.gradient, given.gradient)
         return seconds
 
     def layer_cost(self, layer: Layer, slicing: Slicing) -> Cost:
@@ -88,7 +89,7 @@ class OwnModel(CostModel):
             lent_items = self._exchanges(layer) * halo_items(layer, slicing, mesh)
         return replace(
             timed.cost(),
-            halo_bytes=lent_items * self.training.item_bytes,
+            halo_bytes=lent_items * self.item_bytes(layer),
             reduce_bytes=(forward_items + trains * backward_items) * STATISTICS_BYTES,
             sync_bytes=sync_items(layer, layouts(layer, slicing), mesh) * WEIGHT_BYTES,
         )
@@ -101,7 +102,7 @@ class OwnModel(CostModel):
         if self.returns_gradient(consumer, slot):
             items += move_items(producer.shape, target.input_gradients[slot], source.output_gradient, mesh)
         seconds = self.pair_seconds(consumer, slot, Choices.of([before], mesh), Choices.of([after], mesh))
-        return Cost(transfer_s=float(seconds[0]), transfer_bytes=items * self.training.item_bytes)
+        return Cost(transfer_s=float(seconds[0]), transfer_bytes=items * self.item_bytes(producer))
 
     def _round_s(self, layer: Layer, choices: Choices, part: Share, compute_s: Floats) -> Floats:
         """Keys and values passed round: what of every hop the compute on the part at hand does not hide.
@@ -123,14 +124,16 @@ class OwnModel(CostModel):
         return 1 + (bool(layer.inputs) and self.returns_gradient(layer, 0))
 
     @cached_property
-    def _moves(self) -> Moves:
-        return Moves(self.network, self.training.item_bytes)
+    def _moves(self) -> dict[int, Moves]:
+        """By the bytes of an item."""
+        return {size: Moves(self.network, size) for size in {self.item_bytes(layer) for layer in self.graph}}
 
-    def _paired_moves(self, shape: tuple[int, ...], source: Layouts, target: Layouts) -> Floats:
+    def _paired_moves(self, producer: Layer, source: Layouts, target: Layouts) -> Floats:
         seconds = np.zeros(len(source))
         moving = np.flatnonzero((source.by_dim != target.by_dim).any(axis=1) | (source.partial != target.partial))
         if len(moving):
-            seconds[moving] = np.diagonal(self._moves.seconds(shape, source.rows(moving), target.rows(moving)))
+            moves, given, wanted = self._moves[self.item_bytes(producer)], source.rows(moving), target.rows(moving)
+            seconds[moving] = np.diagonal(moves.seconds(producer.shape, given, wanted))
         return seconds
 
     def _reduce_s(self, layer: Layer, choices: Choices, trains: bool) -> Floats:

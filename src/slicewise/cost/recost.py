@@ -429,8 +429,16 @@ class _Page:
             seconds += (outside - inside) * self.all_to_all_s_per_byte[tier]
         return seconds
 
-    def all_to_all_s(self, axes: Iterable[int], held: Sequence[int]) -> float:
-        return self.latency_s(frozenset(axes)) + self.received_s(held) * self.item_bytes
+    def all_to_all_s(self, axes: Iterable[int], held: Sequence[int], item_bytes: int) -> float:
+        return self.latency_s(frozenset(axes)) + self.received_s(held) * item_bytes
+
+    def sent_bytes(self, layer: Layer) -> int:
+        """Of an item: whole numbers, truths and complex numbers have the size that their dtype's name says."""
+        name = str(layer.options.get("dtype", "")).removeprefix("torch.")
+        if name == "bool":
+            return 1
+        bits = name.removeprefix("u").removeprefix("int").removeprefix("complex")
+        return int(bits) // 8 if bits.isdigit() else self.item_bytes
 
     # Layout changes
 
@@ -439,13 +447,13 @@ class _Page:
         shape, dims, wanted_dims = producer.shape, producer.dims, layer.input_dims[slot]
         fork = producer.kind is Kind.FORK
         given, wanted = layout(dims, before, partial=not fork), layout(wanted_dims, after, partial=False)
-        seconds = self.change_s(shape, given, wanted)
+        seconds = self.change_s(shape, given, wanted, self.sent_bytes(producer))
         if self.returns_gradient(layer, slot):
             returned, awaited = layout(wanted_dims, after, partial=True), layout(dims, before, partial=fork)
-            seconds += self.change_s(shape, returned, awaited)
+            seconds += self.change_s(shape, returned, awaited, self.sent_bytes(producer))
         return seconds
 
-    def _change_s(self, shape: tuple[int, ...], source: Layout, target: Layout) -> float:
+    def _change_s(self, shape: tuple[int, ...], source: Layout, target: Layout, item_bytes: int) -> float:
         (before, partial), (after, still_partial) = source, target
         sharded = {axis for axes in after for axis in axes}
         summed, reduced = partial & sharded, partial - sharded - still_partial
@@ -455,12 +463,12 @@ class _Page:
         seconds = 0.0
         if reduced:
             held = prod(self.part(extent, axes) for extent, axes in zip(shape, before, strict=True))
-            seconds += self.all_reduce_s(reduced, (needed if holds else held) * self.item_bytes)
+            seconds += self.all_reduce_s(reduced, (needed if holds else held) * item_bytes)
         if holds:
             return seconds
         if not summed and len(changed) == 1 and self.gathers(shape[changed[0]], before[changed[0]], after[changed[0]]):
             gathered = set(before[changed[0]]) - sharded
-            return seconds + self.all_gather_s(gathered, needed * self.item_bytes)
+            return seconds + self.all_gather_s(gathered, needed * item_bytes)
         held_inside = [needed * self.devices_along(summed)]
         for tier in self.tiers:
             inside = self.devices_along(axis for axis in summed if self.tier_of[axis] > tier)
@@ -468,7 +476,7 @@ class _Page:
                 inside *= self.common(extent, tuple(axis for axis in axes if self.tier_of[axis] <= tier), wanted)
             held_inside.append(inside)
         crossed = summed | {axis for dim in changed for axis in beyond(before[dim], after[dim])}
-        return seconds + self.all_to_all_s(crossed, held_inside)
+        return seconds + self.all_to_all_s(crossed, held_inside, item_bytes)
 
     def gathers(self, extent: int, before: Axes, after: Axes) -> bool:
         return starts(after, before) and extent % self.devices_along(before) == 0
@@ -510,7 +518,7 @@ class _Page:
                 lengths, lacking = self.slowest_part(window, extent, output_extent, axes)
                 crossed.update(axes if lacking else ())
             held = [items * length for items, length in zip(held, lengths, strict=True)]
-        return self.all_to_all_s(crossed, held) if crossed else 0.0
+        return self.all_to_all_s(crossed, held, self.sent_bytes(layer)) if crossed else 0.0
 
     def _slowest_part(
         self, window: Window, extent: int, output_extent: int, axes: Axes

@@ -62,7 +62,7 @@ def tier_of_ranks(mesh: Mesh, names: Sequence[str], ranks: Sequence[int]) -> str
 
 def _sent(model: CostModel, layer: Layer, slicings: Mapping[str, Slicing]) -> Iterator[tuple[tuple[int, ...], int]]:
     """Every collective that a layer needs: its axes, and its bytes."""
-    mesh, slicing, item_bytes = model.cluster.mesh, slicings[layer.name], model.training.item_bytes
+    mesh, slicing = model.cluster.mesh, slicings[layer.name]
     trains = layer.name in model.graph.gradients
     times = 2 if trains and _runs_again(model, layer) else 1
     placed = layouts(layer, slicing)
@@ -74,13 +74,13 @@ def _sent(model: CostModel, layer: Layer, slicings: Mapping[str, Slicing]) -> It
             moves.append((placed.input_gradients[slot], given.output_gradient, 1))
         for before, after, often in moves:
             for step in steps(producer.shape, before, after, mesh):
-                yield step.axes, often * step_items(producer.shape, step, mesh) * item_bytes
+                yield step.axes, often * step_items(producer.shape, step, mesh) * model.item_bytes(producer)
     border = halo(layer, slicing, mesh) if layer.windows else None
     if border is not None:
         exchanges = times + model.returns_gradient(layer, 0)
-        yield border.axes, exchanges * halo_items(layer, slicing, mesh) * item_bytes
+        yield border.axes, exchanges * halo_items(layer, slicing, mesh) * model.item_bytes(layer)
     rounds = model.key_rounds(layer) + times - 1 if layer.passes_keys else 0
-    yield ring_axes(layer, slicing), rounds * passed_items(layer, slicing, mesh) * item_bytes
+    yield ring_axes(layer, slicing), rounds * passed_items(layer, slicing, mesh) * model.item_bytes(layer)
     forward, backward = statistics_items(layer, slicing, mesh)
     yield statistics_axes(layer, slicing), (times * forward + trains * backward) * STATISTICS_BYTES
     yield sync_axes(layer, slicing), sync_items(layer, placed, mesh) * WEIGHT_BYTES

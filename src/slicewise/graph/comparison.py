@@ -62,9 +62,9 @@ def _operator(layer: Layer) -> str:
 
 
 def _structure(value: Any) -> Any:
-    """Arguments without the numbers and dtypes among them, and without modes, which modules may switch."""
+    """Arguments without the numbers and dtypes among them, modes, which modules may switch, and devices."""
     if isinstance(value, dict):
-        return {name: _structure(item) for name, item in value.items() if name not in _MODES}
+        return {name: _structure(item) for name, item in value.items() if name not in (*_MODES, "device")}
     if isinstance(value, (list, tuple)):
         return [_structure(item) for item in value]
     if isinstance(value, str) and value.startswith(("torch.float", "torch.bfloat")):

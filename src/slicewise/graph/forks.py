@@ -71,6 +71,7 @@ def with_forks(layers: Iterable[Layer]) -> list[Layer]:
                     input_dims=(dims,),
                     shape=layer.shape,
                     dims=dims,
+                    options={"dtype": layer.options["dtype"]} if layer.own_bytes else {},
                 )
             )
     return result

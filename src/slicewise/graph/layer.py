@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from slicewise.dtype import OWN_BYTES
 from slicewise.graph.dims import BATCH, Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.window import Window
@@ -78,6 +79,11 @@ class Layer:
     def differentiable(self) -> bool:
         """Whether gradients pass: not through what is detached, nor through whole numbers."""
         return bool(self.options.get("differentiable", True))
+
+    @property
+    def own_bytes(self) -> int | None:
+        """Of one item of its output, where the plan's dtype does not say it: class numbers, masks, complex numbers."""
+        return OWN_BYTES.get(str(self.options.get("dtype")))
 
     @property
     def chunk(self) -> int | None:

@@ -165,14 +165,18 @@ class Tracer:
         options: dict[str, Any] = {"op": this.op, "arguments": batch_references(this.arguments, self.batch)}
         if this.output is not None:
             options["output"] = this.output
-        if this.operator == "detach" or not node.meta["val"].is_floating_point():
+        dtype = node.meta["val"].dtype
+        if this.operator == "detach" or not (dtype.is_floating_point or dtype.is_complex):
             options["differentiable"] = False
+        if not dtype.is_floating_point:
+            options["dtype"] = str(dtype)
         *before, last = found or (self._opaque(name, called, call),)
         for number, meaning in enumerate(before, start=1):
             layer = self._add(None, f"{name}.part{number}", meaning, operands, meaning.shape or shape, options)
             yield layer
             operands = {"input": (self._operand(layer.name), layer.name)}
-            options = {"arguments": {"input": {"input": 0}}}
+            kept = {key: value for key, value in options.items() if key in ("differentiable", "dtype")}
+            options = {"arguments": {"input": {"input": 0}}, **kept}
         if in_place and last.kind is Kind.ELEMENTWISE and this.operator not in _NEVER_IN_PLACE:
             options["in_place"] = True
         layer = self._add(node, name, last, operands, shape, options)
@@ -360,6 +364,11 @@ class Tracer:
 
     def _check_batch(self, layer: Layer) -> None:
         """Every size that grows with the batch must be a batch dim, or another batch would be computed wrongly."""
+        if sum(letter in (Dim.N, BATCH) for letter in layer.dims) > 1:
+            raise BatchMixed(
+                f"{layer.name} ({layer.options.get('op', layer.kind)}) compares samples with each other: several of "
+                "its dims are the batch, which slicewise cannot follow; do so in the loss, outside of the model"
+            )
         for letter, size in zip(layer.dims, layer.shape, strict=True):
             scales = size > 0 and size % self.batch == 0
             if scales != (letter in (Dim.N, BATCH)):

@@ -459,6 +459,55 @@ def test_a_batch_mixed_with_other_dims_is_refused_in_the_users_own_sizes() -> No
         capture(Returned(), torch.zeros(2, 4, 6, 6))
 
 
+def test_samples_that_are_compared_with_each_other_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"matmul .* compares samples with each other: .* in the loss"):
+        capture(_called(lambda x: x @ x.t()), torch.zeros(2, 6))
+
+
+@pytest.mark.parametrize("mode", ["nearest-exact", "nearest"])
+@pytest.mark.parametrize("space", [(4,), (4, 4), (4, 4, 4)])
+def test_nearest_upsampling_is_known_under_the_name_that_torch_gives_it(mode: str, space: tuple[int, ...]) -> None:
+    graph = capture(nn.Upsample(scale_factor=2, mode=mode), torch.zeros(2, 3, *space))
+    assert graph.layers[1].kind is Kind.UPSAMPLE
+    assert len(graph.layers[1].windows) == len(space)
+
+
+@pytest.mark.parametrize(
+    ("function", "dims"),
+    [
+        (lambda x: x.topk(2, dim=2)[0], "NF.W"),
+        (lambda x: x.sort(-1)[0], "NFH."),
+        (lambda x: torch.fft.rfft2(x).real, "NF.."),
+        (lambda x: torch.fft.fft(x, dim=1).real, "N.HW"),
+        (lambda x: x.unfold(2, 2, 2), "NF.W."),
+        (lambda x: nn.functional.interpolate(x, scale_factor=0.5, mode="bilinear", antialias=True), "NF.."),
+    ],
+)
+def test_what_mixes_dims_of_a_sample_is_sliced_along_the_others(
+    function: Callable[[Tensor], Tensor], dims: str
+) -> None:
+    assert capture(_called(function), IMAGE).layers[1].dims == dims
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sort(0)[0], lambda x: torch.fft.fftn(x).real])
+def test_what_mixes_samples_is_opaque(function: Callable[[Tensor], Tensor]) -> None:
+    with pytest.warns(OpaqueLayerWarning):
+        assert capture(_called(function), IMAGE).layers[1].kind is Kind.OPAQUE
+
+
+def test_complex_numbers_have_gradients_and_a_size_of_their_own() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), _called(lambda x: torch.view_as_real(torch.fft.rfft(x)).flatten(1)))
+    graph = capture(model, torch.zeros(2, 6))
+    assert graph["1.fft_rfft"].own_bytes == 8
+    assert "1.fft_rfft" in graph.gradients
+
+
+def test_repeated_heads_are_sliced_with_the_heads_they_repeat() -> None:
+    graph = capture(_called(lambda x: x.repeat_interleave(3, dim=1)), IMAGE)
+    assert [layer.dims for layer in graph] == ["NFHW", "NF.HW", "NF.HW", "NFHW", "N.HW"]
+    assert graph.layers[3].shape == (2, 9, 8, 8)
+
+
 def test_windows_of_an_image_stand_in_the_batchs_place_and_scale_with_it() -> None:
     class Windows(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ _ACTIVATIONS = """
     softplus softshrink tanh threshold
 """
 _FUNCTIONS = """
-    abs atan bitwise_not ceil clamp clamp_max clamp_min cos detach erf exp expm1 fill floor full_like isfinite isinf
-    isnan log log10 log1p log2 logical_not nan_to_num neg ones_like pow reciprocal round rsqrt sign sin sqrt square tan
-    trunc zero zeros_like
+    abs angle atan bitwise_not ceil clamp clamp_max clamp_min cos detach erf exp expm1 fill floor full_like imag
+    isfinite isinf isnan log log10 log1p log2 logical_not nan_to_num neg ones_like pow real reciprocal round rsqrt sign
+    sin sqrt square tan trunc zero zeros_like
 """
 _COMBINATIONS = """
     add addcdiv addcmul atan2 div eq fmod ge gt le lerp logaddexp logical_and logical_or lt masked_fill maximum minimum
@@ -103,6 +103,44 @@ def along_a_dim(call: Call) -> Found:
     )
 
 
+_FOURIER = [
+    f"fft_{name}{count}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for count in ("", "2", "n")
+]
+
+
+@rule("topk[0]", "topk[1]", "sort[0]", "sort[1]", *_FOURIER)
+def along_dims_of_a_sample(call: Call) -> Found:
+    """The same, where the dims that are mixed may change their sizes; the batch is none of them."""
+    given = call.arguments.get("dim")
+    mixed = [given] if isinstance(given, int) else given or list(range(len(call.shape)))
+    dims = without(call.first.letters, mixed)
+    if Dim.N not in dims:
+        return None
+    return Meaning(
+        kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters
+    )
+
+
+@rule("unfold")
+def sliding(call: Call) -> Found:
+    """Windows of one dim, whose positions get a dim of their own, the last."""
+    letters = call.first.letters
+    dims = without(letters, [call.arguments["dimension"]])
+    if Dim.N not in dims:
+        return None
+    operands = dict.fromkeys(call.operands, dims)
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=dims + WHOLE, letters=letters + WHOLE)
+
+
+@rule("view_as_complex", "view_as_real")
+def paired(call: Call) -> Found:
+    """A complex number is a pair of real ones, in a last dim of its own: `NFW. -> NFW`, and back."""
+    read = call.first.letters
+    written = read[:-1] if call.operator == "view_as_complex" else read + WHOLE
+    own = read[:-1] + WHOLE if call.operator == "view_as_complex" else read
+    return Meaning(kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, own), dims=written)
+
+
 @rule("slice_scatter", "select_scatter")
 def scattered(call: Call) -> Found:
     """Some positions of a dim are replaced: the dim is whole, and gone from what replaces one of it."""
@@ -152,6 +190,34 @@ def repeated(call: Call) -> Found:
         return SAME
     operands = dict.fromkeys(call.operands, aligned(shape, dims, call.shape))
     return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=dims, letters=letters)
+
+
+@rule("repeat_interleave")
+def repeated_in_place(call: Call) -> Found:
+    """Every position several times in a row, as heads share keys: a dim of its own, stretched and merged."""
+    dim, times = call.arguments["dim"], call.arguments["repeats"]
+    letters, shape = call.first.letters, call.first.shape
+    if dim is None or type(times) is not int or letters[dim] == Dim.N:
+        return None
+    behind = dim % len(shape) + 1
+    apart, sizes = letters[:behind] + WHOLE + letters[behind:], (shape[:behind], shape[behind:])
+    return (
+        Meaning(
+            kind=Kind.VIEW,
+            operands=dict.fromkeys(call.operands, letters),
+            dims=apart,
+            options={"op": "aten.unsqueeze.default"},
+            shape=(*sizes[0], 1, *sizes[1]),
+        ),
+        Meaning(
+            kind=Kind.ELEMENTWISE,
+            operands={"input": apart},
+            dims=apart,
+            options={"op": "aten.expand.default"},
+            shape=(*sizes[0], times, *sizes[1]),
+        ),
+        Meaning(kind=Kind.VIEW, operands={"input": apart}, dims=letters, options={"op": "aten.reshape.default"}),
+    )
 
 
 @rule("cat", "concat")

@@ -9,7 +9,7 @@ _REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}  # input pos
 
 
 @rule(
-    *(f"upsample_nearest{exact}{count}d" for exact in ("", "_exact") for count in (1, 2, 3)),
+    *(f"{name}{count}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for count in (1, 2, 3)),
     "upsample_linear1d",
     "upsample_bilinear2d",
     "upsample_trilinear3d",
@@ -33,6 +33,16 @@ def upsample(call: Call) -> Found:
     return Meaning(
         kind=Kind.UPSAMPLE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters, windows=windows
     )
+
+
+@rule("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def antialiased(call: Call) -> Found:
+    """How far an output reads depends on the factor: space stays whole."""
+    if not batched(call):
+        return None
+    dims = "NF" + WHOLE * (len(call.shape) - 2)
+    letters = "NF" + space_letters(len(call.shape) - 2)
+    return Meaning(kind=Kind.UPSAMPLE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters)
 
 
 def _window(factor: int, reach: int) -> Window:

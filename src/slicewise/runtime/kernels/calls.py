@@ -109,6 +109,8 @@ def bound(layer: Layer, slicing: Slicing, context: Context) -> Values:
     arguments = layer.options["arguments"]
     varying = [(name, value) for name, value in arguments.items() if _varies(value, parts)]
     fixed = {name: None if _varies(value, parts) else resolved(value, ()) for name, value in arguments.items()}
+    if "device" in fixed:  # the network's own: captures are made on others, without memory even
+        fixed["device"] = context.device
 
     def values(inputs: Sequence[Tensor]) -> dict[str, Any]:
         given = fixed.copy()

@@ -20,6 +20,7 @@ def elementwise(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         "expand": _stretched,
         "repeat": _stretched,
         "embedding": _lookup,
+        "view_as_complex": _paired,
         "root": _root,
         "ratio": _ratio,
     }
@@ -78,6 +79,11 @@ def _lookup(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
         return rows
 
     return kernel
+
+
+def _paired(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
+    """Pairs lie side by side, which `contiguous()` of the model's own, a copy that vanished, may have seen to."""
+    return lambda inputs: torch.view_as_complex(inputs[0].contiguous())
 
 
 def _root(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
