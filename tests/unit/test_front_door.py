@@ -274,7 +274,7 @@ def test_answers_are_printed_in_a_few_lines() -> None:
     assert f"batch=32: a step takes {seconds(answer.after.predicted.iteration_s)}, before {step}." in str(answer)
     assert "The slicings cannot be kept: " in str(sw.what_if(made, ["devices=2"]))
     assert str(options[0]).startswith(f"{options[0].row.devices} devices (")
-    assert "cost" in str(options[0])
+    assert options[0].paid in str(options[0])
     assert str(sw.load_cluster("p100-4x4")).splitlines() == [
         "p100-4x4: 16 x P100 (17.2 GB); figures: preset, software: plain",
         "  inter: 4 members, 1 port of 11.0 GB/s each, latency 5.00 us",
