@@ -45,6 +45,8 @@ def check_batch_numbers(model: nn.Module, name: str, probes: Sequence[tuple[int,
     """Refuse a model that two numbers of samples lead to different computations. `probes`: samples, and inputs."""
     (one, *first), (other, *second) = probes
     mine, theirs = _calls(model, *first), _calls(model, *second)
+    if mine is not None and theirs is not None and len(mine) != len(theirs):
+        mine = _calls(model, *first)  # what forward() remembers of a first pass it works out no more
     if mine is None or theirs is None:  # nothing to compare: it takes one of the two sizes alone
         return
     for here, there in zip_longest(mine, theirs):
