@@ -31,7 +31,7 @@ def main() -> None:
         ratios = [new / old for old, new in taken]
         old_s, new_s = (median(column) for column in zip(*taken, strict=True))
         spread = f"{median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
-        rows.append((model, devices, f"{old_s:.1f} s", f"{new_s:.1f} s", spread))
+        rows.append((model, str(devices), f"{old_s:.1f} s", f"{new_s:.1f} s", spread))
     show("tables + search", ("network", "devices", "other checkout", "this one", "this one over the other"), rows)
 
 
