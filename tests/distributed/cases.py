@@ -150,9 +150,9 @@ def to_the_past(x: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """torch's own module on the positions of a plane."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: bool) -> None:
         super().__init__()
-        self.inner = nn.MultiheadAttention(8, 4, batch_first=True)
+        self.inner = nn.MultiheadAttention(8, 4, batch_first=True, **options)
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.flatten(2).transpose(1, 2)
@@ -256,6 +256,8 @@ CASES: dict[str, Case] = {
     "windows of a dim": (lambda: Call(lambda x: x.unfold(2, 3, 2).flatten(3)), PLANE),
     "attention spelled out": (lambda: Call(unfused), (8, 9)),
     "multi-head attention": (SelfAttention, (8, 9)),
+    "multi-head attention to further keys": (lambda: SelfAttention(add_bias_kv=True, add_zero_attn=True), (8, 9)),
+    "product in unnamed dims": (lambda: Call(lambda x: torch.einsum("...iw,...jw", x, torch.tanh(x))), PLANE),
     "roll": (lambda: Call(lambda x: torch.roll(x, (2, -1), (2, 3))), PLANE),
     "roll beyond the neighbour": (lambda: Call(lambda x: torch.roll(x, (-4, 3), (2, 1))), PLANE),
     "attention in windows": (lambda: Call(windows), (8, 6, 6)),

@@ -46,7 +46,7 @@ class Products(Block):
     """Channels that look at channels."""
 
     def mixed(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return torch.einsum("nqc,ndc->nqd", q, F.softmax(torch.bmm(k.transpose(1, 2), v) * 0.1, dim=-1))
+        return torch.einsum("...qc,...dc->...qd", q, F.softmax(torch.bmm(k.transpose(1, 2), v) * 0.1, dim=-1))
 
 
 class Windows(nn.Module):

@@ -54,7 +54,7 @@ NARROW = ((2,) * 2, (4,) * 2, (8,) * 3, (8,) * 3, (8,) * 3)
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "alexnet": (partial(AlexNet, classes=5, dropout=0.0, width=4, hidden=32), (3, 128, 128), 4),
     "alexnet_optcnn": (partial(AlexNet, classes=5, dropout=0.0, width=4, hidden=32, pool_padding=1), (3, 96, 96), 4),
-    "cosmoflow": (partial(CosmoFlow, inputs=1, width=2, hidden=32), (1, 256, 256, 256), 1),
+    "cosmoflow": (partial(CosmoFlow, inputs=1, width=2, hidden=256, volume=(152,) * 3), (1, 152, 152, 152), 1),
     "densenet121": (partial(DenseNet, classes=5, growth=4), (3, 64, 64), 4),
     "diffusion_unet": (partial(DiffusionUNet, (32, 32), (0, 2), blocks=1), (4, 16, 16), 4),
     "inception_v3": (partial(InceptionV3, classes=5, dropout=0.0), (3, 107, 107), 4),
@@ -94,6 +94,7 @@ def test_five_steps_give_the_losses_and_weights_of_one_device(name: str, pair: W
     plans = {"layerwise": best, "random": random_slicings(graph, QUICK.mesh, 1)}
     found = pair.run(_trained, name, plans)
     rounding = found.pop("one device, last bit")
+    assert max(rounding[FEWEST - 1]) > 0, "nothing of the input reaches the weights"
     judged = [step for step in range(STEPS) if step < FEWEST or max(rounding[step]) < CHAOTIC]
     for label, distances in ("one device, last bit", rounding), *found.items():
         loss, weights = distances[judged[-1]]

@@ -6,9 +6,9 @@ the bytes counted exactly. The models: `analytic.py`, `calibrated.py`, `measured
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -122,19 +122,21 @@ class CostModel(ABC):
         """`edge_seconds` of one pair of slicings, with the bytes that are sent."""
 
     def plan_costs(self, slicings: Mapping[str, Slicing]) -> dict[str, Cost]:
-        """Per layer, with the edges into it. Equal layers with equal slicings around them are priced once."""
-        index, known = self.graph.index, self._known_costs
-        costs = {}
-        for layer, alike in zip(self.graph, self.alike, strict=True):
-            around = tuple((self.alike[index[source]], slicings[source]) for source in layer.inputs)
-            key = (alike, slicings[layer.name], around)
+        """Per layer, with the edges into it. Equal layers, and equal edges, that are sliced alike are priced once."""
+        known, costs = self._known_costs, {}
+
+        def priced(key: object, price: Callable[[], Cost]) -> Cost:
             if key not in known:
-                edges = (
-                    self.edge_cost(layer, slot, slicings[source], slicings[layer.name])
-                    for slot, source in enumerate(layer.inputs)
-                )
-                known[key] = sum(edges, self.layer_cost(layer, slicings[layer.name]))
-            costs[layer.name] = known[key]
+                known[key] = price()
+            return known[key]
+
+        for layer, alike in zip(self.graph, self.alike, strict=True):
+            after = slicings[layer.name]
+            costs[layer.name] = priced((alike, after), partial(self.layer_cost, layer, after))
+            for slot, source in enumerate(layer.inputs):
+                before = slicings[source]
+                edge = (self.edge_likeness(layer, slot), before, after)
+                costs[layer.name] += priced(edge, partial(self.edge_cost, layer, slot, before, after))
         return costs
 
     @cached_property

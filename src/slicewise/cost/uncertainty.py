@@ -91,9 +91,9 @@ class Doubt:
 
 
 def doubt_of(
-    graph: LayerGraph, cluster: Cluster, compute_s: Iterable[float], other_s: Callable[[Cluster], float]
+    graph: LayerGraph, cluster: Cluster, compute_s: Sequence[float], other_s: Callable[[Cluster], float]
 ) -> Doubt:
-    """`compute_s` per layer of `graph`; `other_s` prices all of them on the cluster that it is given."""
+    """`compute_s` per layer of `graph`; `other_s` prices all of them under other software."""
     known, margin = fitted_ranges(), cluster.tuning.margin
     if cluster.measured is not None:
         parts = {"measured on one device": known.measured, "communication": known.communication}
@@ -112,7 +112,7 @@ def doubt_of(
     return Doubt(
         compute=hypot(*parts.values()),
         communication=known.communication,
-        other_software=_other_software(cluster, other_s),
+        other_software=_other_software(cluster, sum(compute_s), other_s),
         parts=tuple((name, sigma) for name, sigma in [*parts.items(), ("communication", known.communication)] if sigma),
         unlike=tuple(told),
     )
@@ -136,11 +136,11 @@ def _after_fit(cluster: Cluster, model: str, left: float) -> Doubt:
     )
 
 
-def _other_software(cluster: Cluster, seconds: Callable[[Cluster], float]) -> float:
+def _other_software(cluster: Cluster, own_s: float, other_s: Callable[[Cluster], float]) -> float:
     if not cluster.software_assumed or cluster.device.kernels is None:
         return 1.0
     (other,) = (level for level in SOFTWARE if level != cluster.software)
-    return seconds(replace(cluster, software=other, software_assumed=False)) / (seconds(cluster) or 1.0)
+    return other_s(replace(cluster, software=other, software_assumed=False)) / (own_s or 1.0)
 
 
 def _unlike(layers: Sequence[Layer], compute_s: Iterable[float]) -> dict[str, float]:

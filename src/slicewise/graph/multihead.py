@@ -33,17 +33,18 @@ _NAMES = (
     "in_proj_weight", "in_proj_bias", "bias_k", "bias_v", "add_zero_attn", "dropout_p", "out_proj_weight",
     "out_proj_bias", "training", "key_padding_mask",
 )  # fmt: skip
-_RARE = ("bias_k", "bias_v", "static_k", "static_v")
 
 
 def _forward(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, *given: Any, **named: Any) -> Any:
-    """As torch's, which is left what is rare: keys beside those that are given, and samples without a batch."""
+    """As torch's, which is left what is rare: keys that were projected elsewhere, and samples without a batch."""
     said = {**dict(zip(_NAMES, given, strict=False)), **named}
-    if query.dim() != 3 or said["add_zero_attn"] or any(said.get(name) is not None for name in _RARE):
+    if query.dim() != 3 or any(said.get(name) is not None for name in ("static_k", "static_v")):
         return _torchs(query, key, value, width, heads, *given, **named)
     drop = said["dropout_p"] if said.get("training", True) else 0.0
-    mask, causal = _mask(said, heads, len(query), len(key))
-    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in _projected(query, key, value, said))
+    further = (said["bias_k"] is not None) + said["add_zero_attn"]
+    mask, causal = _mask(said, heads, len(query), len(key), further)
+    projected = _with_further(*_projected(query, key, value, said), said)
+    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in projected)
     weights = None
     if said.get("need_weights", True):
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
@@ -74,8 +75,21 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, said: dict[str, Any]) 
     )
 
 
-def _mask(said: dict[str, Any], heads: int, queries: int, keys: int) -> tuple[Tensor | None, bool]:
-    """What is added to the scores, and whether it is the past instead, which the kernel knows by itself."""
+def _with_further(q: Tensor, k: Tensor, v: Tensor, said: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Beside the tokens' keys and values: a learned pair that all samples share, and one of zeros."""
+    if said["bias_k"] is not None:
+        learned = (said[name].expand(len(x), -1, -1) for name, x in (("bias_k", k), ("bias_v", v)))
+        k, v = (torch.cat([x, own], dim=1) for x, own in zip((k, v), learned, strict=True))
+    if said["add_zero_attn"]:
+        k, v = (F.pad(x, (0, 0, 0, 1)) for x in (k, v))
+    return q, k, v
+
+
+def _mask(said: dict[str, Any], heads: int, queries: int, keys: int, further: int) -> tuple[Tensor | None, bool]:
+    """What is added to the scores, and whether it is the past instead, which the kernel knows by itself.
+
+    Under a mask, every query sees the `further` keys that are no token's; the kernel's past, as in torch, hides them.
+    """
     mask, padding = said.get("attn_mask"), said.get("key_padding_mask")
     if said.get("is_causal") and padding is None and not said.get("need_weights", True):
         return None, True
@@ -84,4 +98,4 @@ def _mask(said: dict[str, Any], heads: int, queries: int, keys: int) -> tuple[Te
     if padding is not None:
         hidden = padding[:, None, None, :]
         mask = hidden if mask is None else mask + hidden
-    return mask, False
+    return (F.pad(mask, (0, further)) if mask is not None and further else mask), False

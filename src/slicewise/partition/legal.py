@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
+from slicewise.graph.window import Window
 from slicewise.partition.choices import CANONICAL, DIMS, Choices, axes_in
 from slicewise.partition.halo import needed
 from slicewise.partition.layout import Slicing
@@ -60,27 +62,25 @@ def refusal(layer: Layer, slicing: Slicing, mesh: Mesh) -> str | None:
     """Why `slicing` is not legal for `layer`; None if it is."""
     if len(slicing) != len(mesh.axes):
         return f"{len(slicing)} axes given, the mesh has {len(mesh.axes)}"
+    known = sliceable_dims(layer)
     for dim in dict.fromkeys(dim for dim in slicing if dim is not None):
+        if dim not in known:
+            choices = ", ".join(sorted(known)) or "nothing"
+            return f"a {layer.kind} layer like this cannot be sliced along {dim}; it can along {choices}"
         sizes = tuple(size for size, sliced in zip(mesh.sizes, slicing, strict=True) if sliced is dim)
-        reason = _refusal_of_dim(layer, dim, sizes)
+        reason = _refusal_of_parts(layer, dim, sizes)
         if reason:
             return reason
     return None
 
 
-def _refusal_of_dim(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | None:
+def _refusal_of_parts(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | None:
     """Slicing `dim` along axes of these sizes: which axes they are does not matter, nor what the others do."""
-    known = sliceable_dims(layer)
-    if dim not in known:
-        choices = ", ".join(sorted(known)) or "nothing"
-        return f"a {layer.kind} layer like this cannot be sliced along {dim}; it can along {choices}"
-    line, axes = _line(sizes), tuple(range(len(sizes)))
-    degree = line.devices
+    degree = prod(sizes)
     for extent in layer.extents(dim):
-        start, stop = intervals(extent, axes, line)
-        if np.any(start >= stop):
+        if _empty(extent, sizes):
             return f"cannot slice {dim}={extent} into {degree}: a part would be empty"
-        if dim is Dim.N and layer.chunk is not None and np.any((stop < extent) & (stop % layer.chunk > 0)):
+        if dim is Dim.N and layer.chunk is not None and _torn(extent, sizes, layer.chunk):
             return (
                 f"cannot slice {dim}={extent} into {degree}: chunks of {layer.chunk} samples share local statistics; "
                 f"a batch that divides by {layer.options['ranks']} can be sliced so"
@@ -90,12 +90,33 @@ def _refusal_of_dim(layer: Layer, dim: Dim, sizes: tuple[int, ...]) -> str | Non
     if layer.kind.has(Trait.REGROUPS) and dim not in layer.windows and _uneven(layer.extents(dim), degree):
         return f"{layer.input_shapes[0]} as {layer.shape} keeps {dim} parts together only where {degree} divides them"
     if dim in layer.windows:
-        position = layer.input_dims[0].index(dim)
+        input_extent = layer.input_shapes[0][layer.input_dims[0].index(dim)]
         output_extent = layer.shape[layer.dims.index(dim)]
-        start, stop = needed(layer.windows[dim], layer.input_shapes[0][position], output_extent, axes, line)
-        if np.any(start >= stop):
+        if _reads_nothing(layer.windows[dim], input_extent, output_extent, sizes):
             return f"a part of {dim}={output_extent} in {degree} would read nothing but padding"
     return None
+
+
+# Most layers of a network share their extents, and all of them the batch.
+@lru_cache(maxsize=65536)
+def _empty(extent: int, sizes: tuple[int, ...]) -> bool:
+    """Whether some part of a dim holds nothing."""
+    start, stop = intervals(extent, tuple(range(len(sizes))), _line(sizes))
+    return bool(np.any(start >= stop))
+
+
+@lru_cache(maxsize=65536)
+def _torn(extent: int, sizes: tuple[int, ...], chunk: int) -> bool:
+    """Whether some part ends inside of a chunk."""
+    _, stop = intervals(extent, tuple(range(len(sizes))), _line(sizes))
+    return bool(np.any((stop < extent) & (stop % chunk > 0)))
+
+
+@lru_cache(maxsize=65536)
+def _reads_nothing(window: Window, input_extent: int, output_extent: int, sizes: tuple[int, ...]) -> bool:
+    """Whether some part of the output needs no position of the input."""
+    start, stop = needed(window, input_extent, output_extent, tuple(range(len(sizes))), _line(sizes))
+    return bool(np.any(start >= stop))
 
 
 def _uneven(extents: list[int], degree: int) -> bool:
@@ -153,7 +174,7 @@ def legal_choices(
             legal &= extent % candidates.degrees(Dim(letter)) == 0 if letter in DIMS else True
     for dim in dims:
         sizes, index = _ways(candidates, dim)
-        allowed = [not given or _refusal_of_dim(layer, dim, given) is None for given in sizes]
+        allowed = [not given or _refusal_of_parts(layer, dim, given) is None for given in sizes]
         legal &= np.array(allowed)[index]
     return candidates.rows(np.flatnonzero(legal))
 

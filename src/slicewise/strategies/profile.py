@@ -149,12 +149,8 @@ class Profile:
         """How far the seconds of this many samples may be off."""
 
         def all_s(machine: Cluster) -> float:
-            profile = (
-                self
-                if machine == self.cluster
-                else self.remembered(
-                    ("software", machine.software), lambda: Profile(self.graph, machine, self.training)
-                )
+            profile = self.remembered(
+                ("software", machine.software), lambda: Profile(self.graph, machine, self.training)
             )
             return float(profile.seconds(samples).both.sum())
 

@@ -13,6 +13,7 @@ from slicewise.graph.operators import Call, Found, Meaning, Shape, rule
 from slicewise.graph.rules.products import matrix_product
 
 Terms = tuple[str, str, str]  # the indices of left, right and output, as einsum has them
+_REST = "..."  # in an equation: the dims that have no letter of their own, the last ones under each other
 
 
 @rule("matmul", "mm", "bmm")
@@ -26,11 +27,24 @@ def product(call: Call) -> Found:
 def einsum(call: Call) -> Found:
     """Of two operands, each index once in each."""
     equation = str(call.arguments["equation"]).replace(" ", "")
-    terms = tuple(equation.replace("->", ",").split(","))
-    if len(call.operands) != 2 or len(terms) != 3 or "->" not in equation or "." in equation:
+    terms = _einsum_terms(equation, [operand.shape for operand in call.operands.values()])
+    return contraction(call, terms) if terms else None
+
+
+def _einsum_terms(equation: str, shapes: list[Shape]) -> Terms | None:
+    """In letters alone: `_einsum_terms("...ij,...jk", [(5, 2, 3), (5, 3, 4)]) == ("aij", "ajk", "aik")`."""
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != 2 or len(shapes) != 2:
         return None
-    left, right, output = terms
-    return contraction(call, (left, right, output))
+    spare = "".join(letter for letter in ascii_letters if letter not in equation)
+    hidden = [len(shape) - len(term.replace(_REST, "")) for term, shape in zip(terms, shapes, strict=True)]
+    rest = spare[: max(0, *hidden)]
+    left, right = (term.replace(_REST, rest[len(rest) - count :]) for term, count in zip(terms, hidden, strict=True))
+    if not arrow:  # einsum's own order: what `...` stands for, then what is not summed by the alphabet
+        named = inputs.replace(_REST, "").replace(",", "")
+        output = _REST + "".join(sorted(letter for letter in named if named.count(letter) == 1))
+    return left, right, output.replace(_REST, rest)
 
 
 def _matmul_terms(left: Shape, right: Shape) -> Terms:

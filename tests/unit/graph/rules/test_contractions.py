@@ -40,6 +40,33 @@ def test_an_einsum_of_two_is_the_same_in_any_order_of_its_indices() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("equation", "layer"),
+    [
+        ("...qd, ...kd -> ...qk", "NAQC, NAKC -> NAQK"),
+        ("nhqd, ...kd -> nhqk", None),  # the rest is summed, and samples with it
+        ("nqda, nkdb", None),  # no arrow: all that is met once stays, samples are summed
+    ],
+)
+def test_an_einsum_may_leave_dims_unnamed(equation: str, layer: str | None) -> None:
+    left, right = tensor("NFH.", 2, 4, 9, 3), tensor("NFH.", 2, 4, 9, 3)
+    found = einsum(equation, left, right, 2, 4, 9, 9)
+    assert (spelled(found) if found else None) == layer
+
+
+def test_dims_without_a_name_stand_under_each_other_from_the_last() -> None:
+    found = einsum("...c, cf -> ...f", tensor("NHW.", 2, 4, 9, 3), weight(3, 5), 2, 4, 9, 5)
+    assert spelled(found) == "N.QC, CK -> N.QK"
+    one_for_all = einsum("...qc, ...ck -> ...qk", tensor("NFHW", 2, 4, 5, 7), weight(1, 7, 3), 2, 4, 5, 3)
+    assert spelled(one_for_all) == "NAQC, .CK -> NAQK"
+
+
+def test_without_an_arrow_what_is_not_summed_comes_by_the_alphabet() -> None:
+    assert spelled(einsum("...cq, ...ck", tensor("N..", 2, 3, 5), tensor("N..", 2, 3, 4), 2, 4, 5)) == (
+        "NCQ, NCK -> NKQ"
+    )
+
+
 def test_rows_keep_their_meaning_and_matrices_without_one_are_channels() -> None:
     assert known(matmul(QUERY, KEY, 2, 4, 9, 9)).letters == "NFH."
     unnamed = matmul(tensor("N.H.", 2, 4, 9, 3), tensor("N..H", 2, 4, 3, 9), 2, 4, 9, 9)
