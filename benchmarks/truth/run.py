@@ -125,11 +125,13 @@ def _show_accuracy(link: str, validation: Validation) -> None:
     told = validation.to_dict()
     rows = []
     for cost, scores in told["accuracy"]["by_cost_model"].items():
-        parts = (scores["all"], scores["compute"], scores["communication"])
+        parts = (scores["all"], scores["steady"], scores["compute"], scores["communication"])
         rows.append((cost, *("" if part is None else f"{part:.0%}" for part in parts)))
-    rows.append(("nobody: the mean of a network's other strategies", f"{told['null_accuracy']:.0%}", "", ""))
-    show(f"{link}: accuracy", ("cost model", "all", "compute", "communication"), rows)
+    rows.append(("nobody: the mean of a network's other strategies", f"{told['null_accuracy']:.0%}", "", "", ""))
+    show(f"{link}: accuracy", ("cost model", "all", "without drift", "compute", "communication"), rows)
     print(f"\nruns of one plan differ by {told['repeatability']:.0%}; memory {told['memory_accuracy']:.0%}")
+    if told["drift"] is not None:
+        print(f"the same work took {told['drift']:.2f} times as long as when the machine was calibrated")
     for item in validation.skipped:
         print(f"left out: {item['model']}, {item['strategy']}{_by(item)}: {item['reason']}")
 

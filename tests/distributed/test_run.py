@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from slicewise.cluster.cluster import load_cluster
+from slicewise.cluster.freshness import here
 from slicewise.cost.training import Training
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.equality.sizes import needed_bytes
@@ -140,6 +142,16 @@ def test_the_check_of_a_narrow_plan_says_that_it_is_made_in_float64(quartet: Wor
     assert result["check"]["passed"]
     assert result["check"]["note"].startswith("float64 instead of bf16")
     assert result["dtype"] == "bf16"
+
+
+def test_a_machine_that_has_become_slower_since_it_was_calibrated_is_seen(quartet: World, cluster: str) -> None:
+    made = _plan(cluster, "data")
+    assert _result(quartet, made)["drift"] is None  # nothing to compare with
+    quick = replace(load_cluster(cluster), measured_on=here(4), reference_s=1e-6)
+    drift = _result(quartet, replace(made, machine=quick))["drift"]
+    assert drift > 10
+    fewer = replace(quick, measured_on=here(8))  # ranks that shared cores took longer
+    assert _result(quartet, replace(made, machine=fewer))["drift"] is None
 
 
 def test_the_first_step_whose_loss_is_not_finite_is_said(quartet: World, cluster: str) -> None:

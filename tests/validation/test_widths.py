@@ -55,7 +55,7 @@ RAN: dict[str, Any] = {
     "iteration_s": {"median": 1.4}, "compute_s": 1.34, "transfer_s": 0.0251, "halo_s": 0.0, "reduce_s": 0.0,
     "sync_s": 0.0136, "update_s": 0.0227, "bytes_moved": 21_589_504, "losses": [2.3, 2.2],
     "bytes_by_tier": {"inter": 21_589_504, "intra": 1_024}, "collectives": {"all_gather": 3, "all_reduce": 1},
-    "peak_memory_bytes": [282e6, 280e6], "data_s": 0.0034,
+    "peak_memory_bytes": [282e6, 280e6], "data_s": 0.0034, "drift": 1.27,
     "ddp": {
         "iteration_s": {"median": 1.99}, "bytes_moved": 489_000_000,
         "speedup": {"median": 1.44, "low": 1.32, "high": 1.55, "pairs": 4},

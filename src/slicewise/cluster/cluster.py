@@ -87,6 +87,7 @@ class Cluster:
     software_assumed: bool = False  # nobody said which
     measured: Measured | None = None  # what one device was seen to do with one network
     measured_on: MeasuredOn | None = None  # of a calibrated machine
+    reference_s: float | None = None  # a fixed piece of work on it, for later runs to compare with
     times: Times = field(default_factory=dict)  # of single layers, for the cost model `measured`
 
     def __post_init__(self) -> None:
@@ -273,6 +274,7 @@ def cluster_of(document: Any, origin: str) -> Cluster:
             software_assumed=fields.software is UNSET or fields.software_assumed,
             measured=None if fields.measured is UNSET else Measured(**to_builtins(fields.measured)),
             measured_on=None if fields.measured_on is UNSET else MeasuredOn(**to_builtins(fields.measured_on)),
+            reference_s=None if fields.reference_s is UNSET else fields.reference_s,
             times={key: read_time(time) for key, time in fields.times.items()},
         )
     except ClusterError as error:

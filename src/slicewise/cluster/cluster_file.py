@@ -147,5 +147,6 @@ class ClusterFields(Table):
     software_assumed: bool = False
     measured: MeasuredFields | UnsetType = UNSET
     measured_on: MeasuredOnFields | UnsetType = UNSET
+    reference_s: Positive | UnsetType = UNSET
     times: dict[Name, TimeFields] = field(default_factory=dict)
     schema_version: int = 1

@@ -11,6 +11,7 @@ from slicewise.text.page import Page
 from slicewise.text.tables import Table
 from slicewise.units import amount, seconds
 
+_DRIFTED = 1.1  # times as long, or as short: more than a step of itself differs from the next
 _EQUAL = {True: ("equal", "green"), False: ("NOT EQUAL", "red")}
 
 
@@ -27,6 +28,7 @@ def show_run(result: Mapping[str, Any]) -> None:
         if key in result:
             _show_opponent(page, result, result[key], name)
     page.show(_table(result))
+    _show_drift(page, result.get("drift"))
     predicted = result["predicted"]
     told = f" (predicted {amount(predicted['peak_memory_bytes'], 'B')})" if predicted else ""
     page.say(f"memory of the rank that holds most: {amount(max(result['peak_memory_bytes']), 'B')}{told}")
@@ -34,6 +36,14 @@ def show_run(result: Mapping[str, Any]) -> None:
         page.say(f"waiting for data: {seconds(result['data_s'])} before each step")
     if "checkpoints" in result:
         _show_checkpoints(page, result)
+
+
+def _show_drift(page: Page, drift: float | None) -> None:
+    if drift is not None and not 1 / _DRIFTED < drift < _DRIFTED:
+        page.say(
+            f"the same work takes {drift:.2f} times as long as when this machine was calibrated, and predictions are "
+            "for then; `slicewise calibrate` measures it again"
+        )
 
 
 def _show_losses(page: Page, result: Mapping[str, Any]) -> None:

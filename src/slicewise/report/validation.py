@@ -23,6 +23,11 @@ def show_validation(found: Mapping[str, Any]) -> None:
     page.say(
         f"null predictor: {_share(found['null_accuracy'])}; runs of one plan differ by {_share(found['repeatability'])}"
     )
+    if found["drift"] is not None:
+        page.say(
+            f"the same work took {found['drift']:.2f} times as long as when the machine was calibrated; accuracy "
+            f"without that: {_share(scores['steady'])}"
+        )
     if found["most_wrong"]:
         worst = found["most_wrong"]
         told = f"predicted {seconds(worst['predicted_s'])}, measured {seconds(worst['measured_s'])} over all bars"

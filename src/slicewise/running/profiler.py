@@ -22,6 +22,7 @@ from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
 from slicewise.running.link_fit import fitted_link
 from slicewise.running.probes import all_points
+from slicewise.running.reference import reference_s
 from slicewise.running.stopwatch import alternated_s, timed_s
 from slicewise.runtime.devices import synchronize
 from slicewise.runtime.exchange import Exchange
@@ -111,6 +112,7 @@ def _measure(device: torch.device, care: Care) -> Calibration:
         cores=hosts * max(os.cpu_count() or 1, per_host) if not on_gpu else None,
         origin="fitted",
         measured_on=here(dist.get_world_size(), described.name if on_gpu else None),
+        reference_s=reference_s(),
     )
     return Calibration(cluster=cluster, points=tuple(points))
 

@@ -3,6 +3,7 @@
 accuracy  max(0, 1 - |predicted - measured| / measured)
 regret    measured step of the plan that was predicted to be fastest, over the fastest measured, minus 1
 spearman  correlation of the two orders; ties share their ranks
+steady    accuracy, had the machine been as quick as when it was calibrated: what has drifted is no model's fault
 null      every strategy takes what the other strategies of its network took, on average
 """
 
@@ -32,10 +33,17 @@ class Bar:
     batch: int
     terms: Mapping[str, tuple[float, float]]  # predicted and measured seconds that a step spends on it
     memory_bytes: tuple[float, float] = (0.0, 0.0)  # predicted, measured
+    drift: float | None = None  # what the same work took in the runs, over what it took when the machine was calibrated
 
     @property
     def accuracy(self) -> float:
         return accuracy(self.predicted_s, self.measured_s)
+
+    @property
+    def steady_accuracy(self) -> float:
+        """With what a device does by itself predicted for the machine as it was in the runs."""
+        own_s, _ = self.summed(["compute", "update"])
+        return accuracy(self.predicted_s + ((self.drift or 1.0) - 1) * own_s, self.measured_s)
 
     @property
     def doubtful(self) -> bool:
@@ -50,7 +58,12 @@ class Bar:
         told = asdict(self)
         told["terms"] = {name: {"predicted_s": p, "measured_s": m} for name, (p, m) in self.terms.items()}
         told["memory_bytes"] = {"predicted": self.memory_bytes[0], "measured": self.memory_bytes[1]}
-        return {**told, "accuracy": self.accuracy, "doubtful": self.doubtful}
+        return {
+            **told,
+            "accuracy": self.accuracy,
+            "steady_accuracy": self.steady_accuracy,
+            "doubtful": self.doubtful,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +112,7 @@ class Validation:
             "memory_accuracy": _mean([accuracy(*bar.memory_bytes) for bar in self.bars if bar.memory_bytes[1]]),
             "most_wrong": most_wrong(self.bars),
             "repeatability": _mean([bar.spread for bar in self.bars]),
+            "drift": _mean([bar.drift for bar in self.bars if bar.drift is not None]),
             "rankings": [ranking.to_dict() for ranking in self.rankings],
             "skipped": [dict(item) for item in self.skipped],
             "input": {name: list(shape) for name, shape in self.input.items()},
@@ -114,6 +128,7 @@ def scores(bars: Sequence[Bar]) -> dict[str, Any]:
     moving = [(bar, bar.summed(MOVING)) for bar in bars]
     return {
         "all": _mean([bar.accuracy for bar in bars]),
+        "steady": _mean([bar.steady_accuracy for bar in bars]),
         "by_strategy": _grouped(bars, lambda bar: bar.strategy, _all),
         "by_model": _grouped(bars, lambda bar: bar.model, _all),
         "compute": _mean([accuracy(*pair) for bar in bars if (pair := bar.summed(["compute"]))[1] > 0]),

@@ -248,6 +248,7 @@ def _bar(subject: _Subject, cost: str, predicted: Prediction, results: Sequence[
             float(predicted.peak_memory_bytes),
             float(median(max(result["peak_memory_bytes"]) for result in results)),
         ),
+        drift=median(drifts) if (drifts := [r["drift"] for r in results if r.get("drift") is not None]) else None,
     )
 
 

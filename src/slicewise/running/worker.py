@@ -35,6 +35,7 @@ from slicewise.running.measure import (
     summary,
     whole_steps,
 )
+from slicewise.running.reference import Reference
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
 from slicewise.runtime.devices import torch_dtype
@@ -89,6 +90,9 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         first = keeper.resumed()
     if first:
         _draw_again(feed, request.warm_up + first)
+    cluster = _cluster(plan)
+    reference = Reference(cluster)
+    reference.look()
     with adding_up() as spent:
         measured = alternate(
             contenders,
@@ -99,7 +103,9 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
             first=first,
             after=keeper.after if keeper else lambda steps: None,
         )
+    reference.look()
     result |= summary(sliced, measured.steps[sliced.name], measured.data_s)
+    result["drift"] = reference.drift
     result["first_step"] = first
     if result["first_nan_step"] is not None:
         result["first_nan_step"] += first
@@ -113,7 +119,6 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         events = gather_events(measured.steps[sliced.name], measured.data if request.data else [])
         if dist.get_rank() == 0:
             write_trace(request.trace, events, f"{plan.model}, {plan.devices} ranks, batch {plan.batch}")
-    cluster = _cluster(plan)
     names = tier_names(cluster) if cluster else tuple(name.rstrip("0123456789") for name in plan.axes)
     tier_of = partial(tier_of_ranks, plan.mesh, names)
     batch = next(feed.batches)

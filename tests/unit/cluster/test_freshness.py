@@ -51,8 +51,9 @@ def test_files_of_earlier_releases_are_taken_as_they_are(tmp_path: Path, monkeyp
 
 def test_lines_and_what_was_there_survive_the_file() -> None:
     lines = {"pool": {"forward": Line(call_s=2e-5, s_per_item=1.5e-9)}}
-    measured = machine(2, measured_on=here(2))
+    measured = machine(2, measured_on=here(2), reference_s=0.0123)
     measured = replace(measured, device=replace(DEVICE, layers=lines))
     again = parse_cluster(to_toml(measured), "mine.toml")
     assert again.device.layers == lines
     assert again.measured_on == measured.measured_on
+    assert again.reference_s == measured.reference_s

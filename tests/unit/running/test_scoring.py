@@ -1,5 +1,7 @@
 """Scores of predictions, by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from slicewise.running.scoring import Bar, Ranking, Validation, accuracy, null_accuracy, regret, spearman
@@ -18,6 +20,16 @@ def bar(strategy: str, predicted_s: float, measured_s: float, *, spread: float =
         terms={"compute": (predicted_s - 0.1, measured_s - 0.5), "halo": (0.1, 0.5)},
         memory_bytes=(80.0, 100.0),
     )
+
+
+def test_a_machine_that_has_become_slower_is_no_models_fault() -> None:
+    slow = replace(bar("data", 1.0, 1.45), drift=1.5)  # 0.9 s of it compute
+    assert slow.accuracy == pytest.approx(1 - 0.45 / 1.45)
+    assert slow.steady_accuracy == pytest.approx(1.0)
+    assert bar("data", 1.0, 1.45).steady_accuracy == bar("data", 1.0, 1.45).accuracy  # nobody looked
+    told = Validation(bars=(slow, bar("filter", 1.0, 1.0))).to_dict()
+    assert told["drift"] == 1.5
+    assert told["accuracy"]["steady"] == pytest.approx(1.0)
 
 
 def test_accuracy_is_what_is_left_of_one_and_never_negative() -> None:
