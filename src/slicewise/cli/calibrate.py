@@ -202,10 +202,10 @@ def _time_layers(options: argparse.Namespace) -> int:
     for number, (key, timed) in enumerate(timer.times(work, options.profile_budget or float("inf")), 1):
         found[key] = timed
         if rank() == 0 and number % 20 == 0:
-            keep_times(folder, kept_for, found)
+            keep_times(folder, kept_for, found, cluster.reference_s)
 
     def tell() -> None:
-        path = keep_times(folder, kept_for, found) if found else times_path(folder, kept_for)
+        path = keep_times(folder, kept_for, found, cluster.reference_s) if found else times_path(folder, kept_for)
         told = {"model": plan.model, "timed": len(found), "left": len(missing) - len(found), "output": str(path)}
         if options.json:
             print_json({"schema_version": 1, **told, "times": {key: asdict(timed) for key, timed in found.items()}})

@@ -38,7 +38,7 @@ def timed_plan(
     _check_here(cluster)
     kept_for, folder = timed_on(cluster), local_path().parent
     until_s = time.monotonic() + (float("inf") if budget_s is None else budget_s)
-    made = make(replace(cluster, times=read_times(folder, kept_for)))
+    made = make(replace(cluster, times=read_times(folder, kept_for, cluster.reference_s)))
     for _ in range(_MOST_ROUNDS):
         left_s = until_s - time.monotonic()
         missing = untimed(made)
@@ -46,7 +46,7 @@ def timed_plan(
             break
         progress(f"timing {len(missing)} layers of {made.model}")
         _time_layers(made, left_s)
-        times = read_times(folder, kept_for)
+        times = read_times(folder, kept_for, cluster.reference_s)
         if not set(missing) & set(times):  # they cannot be timed by themselves
             break
         made = make(replace(cluster, times=times))

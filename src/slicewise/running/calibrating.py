@@ -69,4 +69,4 @@ def _time_layers(plan: Plan, budget_s: float | None) -> Cluster:
         path = Path(folder) / "plan.json"
         plan.save(path)
         launch(["calibrate", "--layers", str(path), *budget], plan.devices)
-    return replace(cluster, times=read_times(local_path().parent, timed_on(cluster)))
+    return replace(cluster, times=read_times(local_path().parent, timed_on(cluster), cluster.reference_s))

@@ -19,12 +19,14 @@ from slicewise.partition.layout import Layout, Slicing, layouts
 from slicewise.partition.parts import box
 from slicewise.running.contenders import OPTIMIZERS
 from slicewise.running.probes import held
+from slicewise.running.reference import drift
 from slicewise.running.stopwatch import passes_s, timed_s
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.kernels import Context, compile_kernel
 
 _REPEATS = 5
+_LOOK_EVERY_S = 10  # at whether the machine has become slower
 _COPIES = 4  # of a layer's weights, for the optimizer's step: what a step costs by itself is shared by many
 
 
@@ -36,15 +38,21 @@ class Timer:
     device: torch.device
 
     def times(self, layers: Sequence[tuple[str, str, Slicing]], budget_s: float) -> Iterator[tuple[str, LayerTime]]:
-        """Of (key, layer, slicing), until the budget is used up. Layers that cannot run alone are left out."""
-        began_s = time.monotonic()
+        """Of (key, layer, slicing), until the budget is used up. Layers that cannot run alone are left out.
+
+        As the machine was when it was calibrated, for its links are as they were then.
+        """
+        began_s, looked_s, pace = time.monotonic(), float("-inf"), 1.0
         with self.device:
             for key, name, slicing in layers:
-                if _longest_s(time.monotonic() - began_s, self.device) > budget_s:
+                elapsed_s = _longest_s(time.monotonic() - began_s, self.device)
+                if elapsed_s > budget_s:
                     return
+                if elapsed_s > looked_s + _LOOK_EVERY_S:
+                    looked_s, pace = elapsed_s, drift(self.model.cluster) or 1.0
                 found = self._time(self.model.graph[name], slicing)
                 if found is not None:
-                    yield key, found
+                    yield key, found.over(pace)
 
     def _time(self, layer: Layer, slicing: Slicing) -> LayerTime | None:
         groups = Groups(self.model.cluster.mesh, dist.get_rank())

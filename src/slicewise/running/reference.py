@@ -1,8 +1,5 @@
 """A fixed piece of work, timed when the machine is calibrated and around the steps of a run: has it changed since?"""
 
-from dataclasses import dataclass, field
-from statistics import fmean
-
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -28,25 +25,11 @@ def reference_s() -> float:
     return timed_s(work, _ROUNDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Compares this machine with what it was when `cluster` was measured, on as many ranks."""
+def drift(cluster: Cluster | None) -> float | None:
+    """What that takes now over what it took when `cluster` was measured, on as many ranks: 1.3 is slower.
 
-    cluster: Cluster | None
-    seen_s: list[float] = field(default_factory=list)
-
-    def look(self) -> None:
-        if self._calibrated_s:
-            self.seen_s.append(reference_s())
-
-    @property
-    def drift(self) -> float | None:
-        """1.3: the same work takes 1.3 times as long; None where there is nothing to compare with."""
-        return fmean(self.seen_s) / self._calibrated_s if self.seen_s and self._calibrated_s else None
-
-    @property
-    def _calibrated_s(self) -> float | None:
-        cluster = self.cluster
-        if cluster is None or cluster.measured_on is None or cluster.measured_on.ranks != dist.get_world_size():
-            return None
-        return cluster.reference_s
+    None where there is nothing to compare with.
+    """
+    if cluster is None or cluster.reference_s is None or cluster.measured_on is None:
+        return None
+    return reference_s() / cluster.reference_s if cluster.measured_on.ranks == dist.get_world_size() else None

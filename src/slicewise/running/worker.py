@@ -35,7 +35,7 @@ from slicewise.running.measure import (
     summary,
     whole_steps,
 )
-from slicewise.running.reference import Reference
+from slicewise.running.reference import drift
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
 from slicewise.runtime.devices import torch_dtype
@@ -91,8 +91,7 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
     if first:
         _draw_again(feed, request.warm_up + first)
     cluster = _cluster(plan)
-    reference = Reference(cluster)
-    reference.look()
+    before = drift(cluster)
     with adding_up() as spent:
         measured = alternate(
             contenders,
@@ -103,9 +102,9 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
             first=first,
             after=keeper.after if keeper else lambda steps: None,
         )
-    reference.look()
+    after = drift(cluster)
     result |= summary(sliced, measured.steps[sliced.name], measured.data_s)
-    result["drift"] = reference.drift
+    result["drift"] = statistics.fmean((before, after)) if before and after else None
     result["first_step"] = first
     if result["first_nan_step"] is not None:
         result["first_nan_step"] += first

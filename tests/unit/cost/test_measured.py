@@ -89,6 +89,22 @@ def test_times_survive_their_file_and_newer_ones_win(tmp_path: Path) -> None:
     path = keep_times(tmp_path, machine_now, {"b": replace(TIME, update_s=None)})
     assert read_times(tmp_path, machine_now) == {"a": TIME, "b": replace(TIME, update_s=None)}
     assert read_times(tmp_path, replace(machine_now, torch="0.4")) == {}
+    assert path.exists()
+
+
+def test_times_are_of_the_machine_as_it_was_calibrated(tmp_path: Path) -> None:
+    machine_now, twice = here(2), LayerTime(forward_s=2.0, backward_s=6.0, update_s=0.5)
+    keep_times(tmp_path, machine_now, {"a": twice}, reference_s=0.1)
+    slower = read_times(tmp_path, machine_now, reference_s=0.2)  # the same work took twice as long this time
+    assert slower["a"] == LayerTime(forward_s=4.0, backward_s=12.0, update_s=1.0)
+    keep_times(tmp_path, machine_now, {"b": twice}, reference_s=0.2)
+    assert read_times(tmp_path, machine_now, reference_s=0.1) == {"a": twice, "b": twice.over(2.0)}
+    assert read_times(tmp_path, machine_now)["b"] == twice  # nothing to compare with: as they are
+
+
+def test_times_of_another_release_are_refused(tmp_path: Path) -> None:
+    machine_now = here(2)
+    path = keep_times(tmp_path, machine_now, {"a": TIME})
     path.write_text('{"schema_version": 7}')
     with pytest.raises(SlicewiseError, match="schema_version"):
         read_times(tmp_path, machine_now)
