@@ -17,7 +17,7 @@ from slicewise.partition.stages import Cuts
 from slicewise.search.pipeline import balanced
 from slicewise.simulate.pipeline import predicted_pipeline
 from slicewise.simulate.schedules import simulate_schedule
-from slicewise.strategies.pipeline import Table
+from slicewise.strategies.pipeline import StageTable
 from tests.builders import machine, stage_cost
 from tests.property.strategies import graphs
 
@@ -61,7 +61,7 @@ def test_balanced_stages_are_the_best_of_all_cuts(graph: LayerGraph, stages: int
 def test_cuts_where_two_lines_meet_are_those_of_the_whole_table(seconds: list[float], stages: int) -> None:
     """All pairs of cuts for every number of stages, to the last bit: best[s, j] and where each came from."""
     assume(stages <= len(seconds))
-    table = Table.of(np.array(seconds), np.arange(len(seconds) - 1))
+    table = StageTable.of(np.array(seconds), np.arange(len(seconds) - 1))
     found = table.cuts(stages)
     order = np.arange(len(table.before))
     between = np.where(order[:, None] < order, table.before - table.before[:, None], np.inf)

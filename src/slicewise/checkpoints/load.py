@@ -1,8 +1,8 @@
 """`sw.load_checkpoint`: the last checkpoint that is whole, or nothing at all.
 
-verify      every file against its checksum; a broken checkpoint is named, and the one before it is tried
-read        beside what is there: into tensors of their own, laid out as this plan wants them
-exchange    what is there for what was read, on every rank; where one cannot, all go back
+verify       every file against its checksum; a broken checkpoint is named, and the one before it is tried
+read         beside what is there: into tensors of their own, laid out as this plan wants them
+transaction  what is there for what was read, on every rank; where one cannot, all go back
 """
 
 import os
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from slicewise.checkpoints.exchange import Exchange
 from slicewise.checkpoints.manifest import checkpoints, problem
 from slicewise.checkpoints.placing import below, optimizer_state, room_for
 from slicewise.checkpoints.ranks import Together
@@ -31,6 +30,7 @@ from slicewise.checkpoints.state import (
     random_state,
     set_random_state,
 )
+from slicewise.checkpoints.transaction import Transaction
 from slicewise.errors import CheckpointError
 
 
@@ -98,33 +98,35 @@ def _loaded(
     objects = stored.objects(["groups", "network", own_random, *beside])
     tensors = stored.read(room_for(stored, module, held, optimizer, extra))
     values = {key.removeprefix("extra/"): put_together(objects[key], below(tensors, f"{key}/")) for key in beside}
-    exchange = Exchange()
+    transaction = Transaction()
     for name, live in held.items():
         read = tensors[f"net/{name}"]
         if isinstance(live, Tensor):
-            exchange.swap(live, read)
+            transaction.swap(live, read)
         else:
             own = partial(module.load_state_dict, strict=False)
-            exchange.do(partial(own, {name: read}), partial(own, {name: live}))
+            transaction.do(partial(own, {name: read}), partial(own, {name: live}))
     if optimizer is not None:
-        exchange.load(optimizer, optimizer_state(module, optimizer, objects["groups"], tensors), optimizer.state_dict())
+        transaction.load(
+            optimizer, optimizer_state(module, optimizer, objects["groups"], tensors), optimizer.state_dict()
+        )
     for name, given in extra.items():
         if has_state(given):
-            exchange.load(given, values[name], deepcopy(given.state_dict()))
+            transaction.load(given, values[name], deepcopy(given.state_dict()))
         else:
-            exchange.update(given, values[name])
+            transaction.update(given, values[name])
     if own_random in objects:  # a rank that was not there goes on with its own
         before = random_state()
-        exchange.do(lambda: set_random_state(objects[own_random]), lambda: set_random_state(before))
+        transaction.do(lambda: set_random_state(objects[own_random]), lambda: set_random_state(before))
     if objects["network"] is not None and hasattr(module, "randomness"):
         now = module.randomness
-        exchange.do(
+        transaction.do(
             lambda: setattr(module, "randomness", objects["network"]), lambda: setattr(module, "randomness", now)
         )
     try:
-        together.attempted(exchange.run)
+        together.attempted(transaction.run)
     except CheckpointError as error:
-        exchange.undo()
+        transaction.undo()
         raise CheckpointError(f"{path}: {error}; everything is as it was before") from error
     kept = {name: value for name, value in values.items() if name not in extra}
     return Restored(step=stored.manifest.step, folder=path, extra=kept, skipped=skipped)

@@ -22,7 +22,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from slicewise.checkpoints.manifest import Manifest, forget, next_name, unfinished
 from slicewise.checkpoints.ranks import Together, said
 from slicewise.checkpoints.state import Table, copied, table_of
-from slicewise.checkpoints.storage import Writer
+from slicewise.checkpoints.storage import SummingWriter
 from slicewise.errors import CheckpointError, RequestError
 
 
@@ -125,7 +125,7 @@ def _write(table: Table, step: int, keep: int, target: Path, temporary: Path, to
 
 def _write_files(table: Table, temporary: Path, together: Together) -> dict[str, tuple[int, int]]:
     """By torch; returns what every rank wrote."""
-    writer = Writer(temporary)
+    writer = SummingWriter(temporary)
     planner = DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
     alone = together.group is None
     try:

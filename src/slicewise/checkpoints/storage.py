@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemWriter
 
 
-class Writer(FileSystemWriter):
+class SummingWriter(FileSystemWriter):
     """Writes into an empty folder. `sums`: name -> (bytes, crc32) of what this rank wrote."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RackSpan:
     """Of the groups along some axes of a tier that stand in several racks, the worst."""
 
     racks: int  # that a group stands in; 1 where none leaves its rack
@@ -19,7 +19,7 @@ class Span:
 
 
 @lru_cache(maxsize=4096)
-def span(sizes: tuple[int, ...], along: tuple[int, ...], rack: int) -> Span:
+def span(sizes: tuple[int, ...], along: tuple[int, ...], rack: int) -> RackSpan:
     """Members of a tier count row-major over its axes of these `sizes`; groups lie `along` some; so many fill a rack.
 
     6 nodes as 2 x 3 axes, racks of 4: along the first axis {0, 3} stay in a rack, {1, 4} and {2, 5} do not.
@@ -32,7 +32,7 @@ def span(sizes: tuple[int, ...], along: tuple[int, ...], rack: int) -> Span:
     spanned = (counts > 0).sum(axis=1)
     leaving = counts[spanned > 1]
     fewest = np.where(leaving > 0, leaving, members).min(axis=1)
-    return Span(
+    return RackSpan(
         racks=int(spanned.max()),
         in_rack=int(leaving.max(initial=0)),
         sharing=int(leaving.sum(axis=0).max(initial=0)),

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from slicewise.cluster.cluster import Cluster
-from slicewise.cluster.racks import Span, span
+from slicewise.cluster.racks import RackSpan, span
 from slicewise.partition.choices import Floats, axes_in
 from slicewise.partition.steps import Op
 
@@ -98,7 +98,7 @@ class Network:
             return 1 / self.cluster.between_racks(Op.ALL_TO_ALL, racks.size)
         return 1 / self.cluster.bytes_per_s(tier, Op.ALL_TO_ALL)
 
-    def _span(self, axes: tuple[int, ...]) -> Span | None:
+    def _span(self, axes: tuple[int, ...]) -> RackSpan | None:
         """Where the members of groups over these axes stand; None where that is in one rack."""
         racks, outer = self.cluster.tiers[0].racks, [axis for axis in self.cluster.mesh.axes if axis.tier == 0]
         along = tuple(axis for axis in axes if axis < len(outer))

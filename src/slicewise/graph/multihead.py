@@ -43,8 +43,9 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, 
     drop = said["dropout_p"] if said.get("training", True) else 0.0
     further = (said["bias_k"] is not None) + said["add_zero_attn"]
     mask, causal = _mask(said, heads, len(query), len(key), further)
-    projected = _with_further(*_projected(query, key, value, said), said)
-    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in projected)
+    q, k, v = _projected(query, key, value, said)
+    k, v = _with_further(k, v, said)
+    q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (q, k, v))
     weights = None
     if said.get("need_weights", True):
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
@@ -75,14 +76,14 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, said: dict[str, Any]) 
     )
 
 
-def _with_further(q: Tensor, k: Tensor, v: Tensor, said: dict[str, Any]) -> tuple[Tensor, ...]:
+def _with_further(k: Tensor, v: Tensor, said: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """Beside the tokens' keys and values: a learned pair that all samples share, and one of zeros."""
     if said["bias_k"] is not None:
         learned = (said[name].expand(len(x), -1, -1) for name, x in (("bias_k", k), ("bias_v", v)))
         k, v = (torch.cat([x, own], dim=1) for x, own in zip((k, v), learned, strict=True))
     if said["add_zero_attn"]:
         k, v = (F.pad(x, (0, 0, 0, 1)) for x in (k, v))
-    return q, k, v
+    return k, v
 
 
 def _mask(said: dict[str, Any], heads: int, queries: int, keys: int, further: int) -> tuple[Tensor | None, bool]:

@@ -41,7 +41,7 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurement:
     steps: dict[str, list[StepTime]]  # by contender
     data: list[tuple[float, float]]  # from when to when this rank waited for each batch
 
@@ -83,7 +83,7 @@ def alternate(
     layers: bool = False,
     first: int = 0,
     after: Callable[[int], None] = lambda steps: None,
-) -> Measured:
+) -> Measurement:
     """Contenders take turns, step by step, so that a drifting machine treats them alike.
 
     `first`: the number of the first step; `after(steps)` is called when so many are done.
@@ -93,7 +93,7 @@ def alternate(
     for batch in (next(batches) for _ in range(warm_up)):
         for contender in contenders:
             timed_step(contender, batch, layers=layers)
-    measured = Measured(steps={contender.name: [] for contender in contenders}, data=[])
+    measured = Measurement(steps={contender.name: [] for contender in contenders}, data=[])
     for step in range(first, iterations):
         at_step(step)
         mark("data")

@@ -220,7 +220,7 @@ def _rows(items: int, members: Members) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class LinkProbe:
     """A collective of `make(items, members)()`: time = latencies * (p-1) * alpha + moved_bytes / beta."""
 
     make: Callable[[int, Members], Callable[[], object]]
@@ -232,13 +232,13 @@ class Probe:
 
 
 PROBES = {
-    Op.ALL_REDUCE: Probe(_all_reduce, latencies=2, passes=2),
-    Op.ALL_GATHER: Probe(_all_gather, latencies=1, passes=1),
-    Op.ALL_TO_ALL: Probe(_all_to_all, latencies=1, passes=1),
+    Op.ALL_REDUCE: LinkProbe(_all_reduce, latencies=2, passes=2),
+    Op.ALL_GATHER: LinkProbe(_all_gather, latencies=1, passes=1),
+    Op.ALL_TO_ALL: LinkProbe(_all_to_all, latencies=1, passes=1),
 }
 
 
-def _fit(probe: Probe, members: Members, care: Care) -> Link:
+def _fit(probe: LinkProbe, members: Members, care: Care) -> Link:
     often = [care.repeats * (_SMALL_ROUNDS if size <= _SMALL_BYTES else 1) for size in care.message_bytes]
     seconds = [
         _after_compute(partial(probe.make, size // ITEM_BYTES), members, repeats)

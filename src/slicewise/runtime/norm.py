@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slicewise.runtime.clock import span
 from slicewise.runtime.collectives import all_gather, all_reduce
-from slicewise.runtime.held import Held
+from slicewise.runtime.constants import Constant
 
 _NARROW = (torch.bfloat16, torch.float16)
 
@@ -27,13 +27,13 @@ class SharedStatistics:
     group: dist.ProcessGroup | None
     counts: tuple[tuple[int, ...], ...]  # positions that each member, in group order, sees of each chunk
     chunks: tuple[int, ...] = ()  # this rank's samples of each; none where all samples share statistics
-    shares: Held = field(init=False, compare=False)  # of each member in each chunk: [member, chunk, 1]
-    sizes: Held = field(init=False, compare=False)  # positions of each chunk: [chunk, 1]
+    shares: Constant = field(init=False, compare=False)  # of each member in each chunk: [member, chunk, 1]
+    sizes: Constant = field(init=False, compare=False)  # positions of each chunk: [chunk, 1]
 
     def __post_init__(self) -> None:
         counts = torch.tensor(self.counts, dtype=torch.float64)
-        object.__setattr__(self, "shares", Held((counts / counts.sum(0)).unsqueeze(2)))
-        object.__setattr__(self, "sizes", Held(counts.sum(0).unsqueeze(1)))
+        object.__setattr__(self, "shares", Constant((counts / counts.sum(0)).unsqueeze(2)))
+        object.__setattr__(self, "sizes", Constant(counts.sum(0).unsqueeze(1)))
 
     def merged(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance over all members, from this one's."""

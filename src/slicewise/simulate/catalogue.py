@@ -82,7 +82,7 @@ class Layers:
         return np.array([self._number[row] for row in labels], dtype=np.int64)
 
 
-class Moves:
+class EdgeMoves:
     """Layout changes on edges that are alike, by the numbers of both ends' slicings; NaN where not yet met."""
 
     def __init__(self, model: CostModel, consumer: Layer, slot: int, before: Layers, after: Layers) -> None:

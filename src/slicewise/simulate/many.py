@@ -16,7 +16,7 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
 from slicewise.partition.choices import Choices, Floats, Ints
 from slicewise.partition.layout import Slicing
-from slicewise.simulate.catalogue import Known, Layers, Moves
+from slicewise.simulate.catalogue import EdgeMoves, Known, Layers
 from slicewise.simulate.queues import NO_TIER, Buckets, Queue
 
 _NEVER = 1 << 40
@@ -51,12 +51,14 @@ class ManyPlans:
             if alike not in layers:
                 layers[alike] = Layers(model, layer)
         self._layers = [layers[alike] for alike in model.alike]
-        moves: dict[object, Moves] = {}
-        self._into: list[list[tuple[int, Moves]]] = [[] for _ in graph]
+        moves: dict[object, EdgeMoves] = {}
+        self._into: list[list[tuple[int, EdgeMoves]]] = [[] for _ in graph]
         for producer, consumer, slot in graph.edges:
             key = (model.alike[producer], model.alike[consumer], slot)
             if key not in moves:
-                moves[key] = Moves(model, graph.layers[consumer], slot, self._layers[producer], self._layers[consumer])
+                moves[key] = EdgeMoves(
+                    model, graph.layers[consumer], slot, self._layers[producer], self._layers[consumer]
+                )
             self._into[consumer].append((producer, moves[key]))
         self._lent = [model.lent_forward(layer) for layer in graph]
         self._returning = [layer.name in graph.gradients and model.wants_input_gradient(layer) for layer in graph]

@@ -105,12 +105,12 @@ def balanced(profile: Profile, samples: int, stages: int, bound: float) -> NDArr
     if stages > len(legal) + 1:
         return None
     key = ("stages", samples, bound, len(places))
-    table = profile.remembered(key, lambda: Table.of(profile.seconds(samples).both, legal))
+    table = profile.remembered(key, lambda: StageTable.of(profile.seconds(samples).both, legal))
     return legal[table.cuts(stages)]
 
 
 @dataclass(slots=True)
-class Table:
+class StageTable:
     """best[s, j] for more and more stages s."""
 
     before: Floats  # seconds of all layers before each cut
@@ -118,7 +118,7 @@ class Table:
     slowest: list[Floats]
 
     @classmethod
-    def of(cls, seconds: Floats, legal: NDArray[np.int64]) -> "Table":
+    def of(cls, seconds: Floats, legal: NDArray[np.int64]) -> "StageTable":
         both = np.cumsum(seconds)
         return cls(both[legal], float(both[-1]), [both[legal]])
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.cluster.cluster import Cluster, Tier
-from slicewise.cluster.racks import Span, span
+from slicewise.cluster.racks import RackSpan, span
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.network import Network
 from slicewise.cost.recost import recost
@@ -35,9 +35,9 @@ def racked(uplink: Tier = UPLINK) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("along", "expected"), [((0,), Span(2, 1, 2, 1)), ((1,), Span(2, 2, 2, 2)), ((0, 1), Span(2, 4, 4, 4))]
+    ("along", "expected"), [((0,), RackSpan(2, 1, 2, 1)), ((1,), RackSpan(2, 2, 2, 2)), ((0, 1), RackSpan(2, 4, 4, 4))]
 )
-def test_where_the_members_of_a_group_stand(along: tuple[int, ...], expected: Span) -> None:
+def test_where_the_members_of_a_group_stand(along: tuple[int, ...], expected: RackSpan) -> None:
     assert racked().mesh.sizes == (2, 3, 2)
     assert span((2, 3), along, 4) == expected
 

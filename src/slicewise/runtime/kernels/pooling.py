@@ -10,8 +10,8 @@ from slicewise.graph.layer import Layer
 from slicewise.graph.window import Window
 from slicewise.partition.layout import Slicing
 from slicewise.partition.parts import Box
+from slicewise.runtime.constants import Constant
 from slicewise.runtime.halo import compile_join, on_joined
-from slicewise.runtime.held import Held
 from slicewise.runtime.kernels.calls import Context, Kernel, bound, caller, operator_name, plain
 
 
@@ -23,7 +23,7 @@ def pooling(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     fill = 0.0 if name.startswith(("avg", "adaptive_avg")) else float("-inf")
     join = compile_join(layer, slicing, context.groups, layer.windows, fill)
     call, values = caller(layer), bound(layer, slicing, context)
-    correction: Held | None = None
+    correction: Constant | None = None
     if name.startswith("adaptive"):
         changes: dict[str, Any] = {"output_size": [stop - start for start, stop in part[2:]]}
     else:
@@ -40,7 +40,7 @@ def pooling(layer: Layer, slicing: Slicing, context: Context) -> Kernel:
     return kernel
 
 
-def _correction(layer: Layer, part: Box) -> Held | None:
+def _correction(layer: Layer, part: Box) -> Constant | None:
     """What an average over a full window is off by: windows over the borders divide by fewer positions."""
     arguments = layer.options["arguments"]
     if arguments.get("divisor_override"):
@@ -50,7 +50,7 @@ def _correction(layer: Layer, part: Box) -> Held | None:
         extent = layer.input_shapes[0][layer.input_dims[0].index(dim)]
         counted = _counts(window, extent, part[layer.dims.index(dim)], arguments["count_include_pad"])
         factor = factor.unsqueeze(-1) * (window.kernel / counted)
-    return None if bool((factor == 1).all()) else Held(factor)
+    return None if bool((factor == 1).all()) else Constant(factor)
 
 
 def _counts(window: Window, extent: int, outputs: tuple[int, int], with_padding: bool) -> Tensor:

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 
-class Held:
-    """`held.like(x)`: the numbers in the dtype and on the device of `x`."""
+class Constant:
+    """`constant.like(x)`: the numbers in the dtype and on the device of `x`."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._numbers = numbers

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 
-class Exchange:
+class Transaction:
     """`do`, `swap`, `load` and `update` note what is to be done; `run` does it, `undo` takes it back."""
 
     def __init__(self) -> None:
