@@ -1,4 +1,4 @@
-"""Branches on infinities and NaN."""
+"""Branches whose way is known, and others."""
 
 import pytest
 import torch
@@ -25,6 +25,24 @@ def test_a_branch_on_infinities_is_taken_as_for_finite_numbers() -> None:
     assert [layer.name for layer in capture(Clamped(), torch.zeros(2, 3))] == ["x", "exp", "output"]
 
 
-def test_other_branches_on_values_are_refused() -> None:
-    with pytest.raises(GraphError, match="decides by the value"):
+class LayerDrop(nn.Module):
+    def __init__(self, drop: float) -> None:
+        super().__init__()
+        self.drop = drop
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.rand([]) < self.drop:
+            return x
+        return x.exp()
+
+
+def test_a_layer_drop_of_zero_drops_nothing() -> None:
+    assert [layer.name for layer in capture(LayerDrop(0.0), torch.zeros(2, 3))] == ["x", "exp", "output"]
+
+
+def test_other_branches_on_values_are_refused_with_their_line() -> None:
+    line = r"decides by the value of a tensor \(test_known_branches.py:\d+: "
+    with pytest.raises(GraphError, match=line + r"return x.exp\(\) if \(x > 0\).all\(\) else x\)"):
         capture(Branches(), torch.zeros(2, 3))
+    with pytest.raises(GraphError, match=line + r"if torch.rand\(\[\]\) < self.drop:\)"):
+        capture(LayerDrop(0.1), torch.zeros(2, 3))
