@@ -333,6 +333,8 @@ CASES: dict[str, Case] = {
     "bilinear uneven": (lambda: nn.Upsample(size=(18, 11), mode="bilinear"), (8, 6, 7)),
     "bilinear corners": (lambda: nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), (8, 6, 7)),
     "bicubic": (lambda: nn.Upsample(scale_factor=2, mode="bicubic"), (8, 6, 7)),
+    "bilinear by a factor that sizes hide": (lambda: nn.Upsample(scale_factor=2.05, mode="bilinear"), (8, 6, 7)),
+    "bicubic to the same size": (lambda: nn.Upsample(scale_factor=1.1, mode="bicubic"), (8, 6, 7)),
     "linear 1d": (lambda: nn.Upsample(scale_factor=4, mode="linear"), (8, 9)),
     "trilinear": (lambda: nn.Upsample(scale_factor=2, mode="trilinear"), (4, 4, 5, 3)),
     "pixel shuffle": (lambda: nn.PixelShuffle(2), (8, 5, 6)),

@@ -18,9 +18,9 @@ from slicewise.graph.batch_numbers import check_batch_numbers
 from slicewise.graph.concats import pairwise_concats
 from slicewise.graph.empties import leave_out_empties
 from slicewise.graph.fingerprint import fingerprint
-from slicewise.graph.finite import FiniteNumbers
 from slicewise.graph.forks import alive, with_forks, with_shared_weights
 from slicewise.graph.kind import Kind
+from slicewise.graph.known_branches import KnownBranches
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.graph.multihead import batch_kept_apart
 from slicewise.graph.own_gradients import no_own_gradients
@@ -136,7 +136,7 @@ def _probe(model: nn.Module, sample: Sample, count: int) -> tuple[tuple[Any, ...
 
 def _export(model: nn.Module, given: Any, named: Any, name: str) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), _quiet(), batch_kept_apart(), no_own_gradients(), FiniteNumbers():
+        with warnings.catch_warnings(), _quiet(), batch_kept_apart(), no_own_gradients(), KnownBranches():
             warnings.simplefilter("ignore")  # what forward() warns of, it will say again when it runs
             return torch.export.export(model, given, named)
     except (Exception, SystemExit) as error:  # forward() may call exit()

@@ -7,6 +7,15 @@ from torch import fx
 
 _OF_SEVERAL = ("torch.nn.modules.activation.MultiheadAttention", "torch.nn.modules.transformer.")
 
+# other names that torch has for an operator, with the same overloads and arguments
+_ALIASES = {
+    "absolute": "abs", "arctan": "atan", "arctan2": "atan2", "clip": "clamp", "concat": "cat", "concatenate": "cat",
+    "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "special_expit": "sigmoid", "subtract": "sub", "true_divide": "div",
+    "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+}  # fmt: skip
+_IN_PLACE = {"__iand__": "__and__", "__ior__": "__or__", "__ixor__": "__xor__"}  # but for those that end in _
+
 
 def batch_references(value: Any, batch: int) -> Any:
     """Numbers that are the batch's doing, by reference: they change with the batch."""
@@ -27,8 +36,9 @@ def read_dtype(node: fx.Node) -> torch.dtype | None:
 def operator_name(node: fx.Node) -> tuple[str, bool]:
     """('relu', True) for aten.relu_.default."""
     packet = str(node.target).split(".")[1]
-    in_place = packet.endswith("_") and not packet.endswith("__")
-    return packet.rstrip("_") if in_place else packet, in_place
+    in_place = packet in _IN_PLACE or (packet.endswith("_") and not packet.endswith("__"))
+    plain = _IN_PLACE.get(packet, packet.rstrip("_")) if in_place else packet
+    return _ALIASES.get(plain, plain), in_place
 
 
 def functional_name(node: fx.Node) -> str:

@@ -1,12 +1,16 @@
 """Why torch.export could not take a model, in our words, and what to change."""
 
 import re
+import traceback
+from pathlib import Path
 from typing import Any
 
 from slicewise.graph.own_gradients import OwnGradient
 
 _VALUES = ("data-dependent", "Data dependent", "data dependent", "GuardOnDataDependent", "DynamicOutputShape")
 _UNKNOWN_CLASS = re.compile(r"Found <class '([^']+)'> in output, which is not a known type")
+_OURS = str(Path(__file__).parents[1])
+_LONGEST_LINE = 80
 _HOST = ("numpy", "FakeTensor", ".item()", "tolist")
 
 
@@ -17,6 +21,7 @@ def reason(error: BaseException, given: tuple[Any, ...]) -> str:
     first_line = str(error).strip().split("\n")[0]
     kind = type(error).__name__
     said = f"{kind}: {first_line}"
+    place = _place(error)
     if returned := _UNKNOWN_CLASS.search(str(error)):
         name = returned[1].split(".")[-1]
         return (
@@ -25,7 +30,7 @@ def reason(error: BaseException, given: tuple[Any, ...]) -> str:
         )
     if any(word in kind or word in str(error) for word in _VALUES):
         return (
-            f"forward() decides by the value of a tensor ({said}); make it free of branches on tensor values "
+            f"forward() decides by the value of a tensor ({place or said}); make it free of branches on tensor values "
             "(torch.where, clamp), or pass the part of the model that is"
         )
     if isinstance(error, TypeError) and "argument" in first_line:
@@ -34,7 +39,7 @@ def reason(error: BaseException, given: tuple[Any, ...]) -> str:
             "pass all its tensors as a tuple, or as a dict by name"
         )
     if any(word in str(error) for word in _HOST):
-        return f"forward() takes tensors out of torch ({said}); keep the computation in torch operators"
+        return f"forward() takes tensors out of torch ({place or said}); keep the computation in torch operators"
     if kind in ("RuntimeError", "ValueError", "IndexError", "AssertionError"):
         shapes = ", ".join(str(tuple(x.shape)[1:]) for x in given if hasattr(x, "shape"))
         return f"forward() fails on samples of shape {shapes} ({said}); give a sample that the model takes"
@@ -42,3 +47,12 @@ def reason(error: BaseException, given: tuple[Any, ...]) -> str:
         f"torch.export cannot follow forward() ({said}); write that part in plain tensor operators, "
         "or pass the part of the model that is"
     )
+
+
+def _place(error: BaseException) -> str:
+    """The line of the model that it comes from, if there is one: `model.py:12: if x.sum() > 0:`."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if frame.line and "torch" not in path.parts and not frame.filename.startswith(_OURS):
+            return f"{path.name}:{frame.lineno}: {frame.line[:_LONGEST_LINE]}"
+    return ""

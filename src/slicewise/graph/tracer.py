@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses import FakeTensor
 from torch.export.graph_signature import OutputKind
 
 from slicewise import units
@@ -24,6 +25,7 @@ from slicewise.graph.nodes import batch_references, functional_name, module_path
 from slicewise.graph.operators import SAME, Call, Meaning, Operand, Source
 from slicewise.graph.rules import RULES
 from slicewise.graph.rules.views import VIEWS
+from slicewise.graph.writes import memory
 
 _COUNTER = "num_batches_tracked"  # a norm's own affair: the runtime counts
 _TAKE_NUMBERS = ("add", "sub", "mul", "div", "rsub")
@@ -31,7 +33,7 @@ _MOST_CONSTANTS = 2**16  # items that a graph spells out
 _PASS_NUMBERS = ("lift_fresh_copy", "detach", "clone", "to")
 _NEVER_IN_PLACE = ("dropout", "feature_dropout", "drop_path")  # the runtime keeps the mask instead
 _FILLED = {"new_zeros": "zeros", "new_ones": "ones", "new_full": "full"}
-_SHAPED_LIKE = {"reshape_as": "reshape", "view_as": "view", "expand_as": "expand"}
+_SHAPED_LIKE = {"reshape_as": "reshape", "view_as": "view", "expand_as": "expand", "broadcast_to": "expand"}
 
 
 class BatchMixed(GraphError):
@@ -79,6 +81,11 @@ class Tracer:
             self.values[node] = Held(self.own_names.get(held[node.name], held[node.name]), source, shape, shape)
         elif node.name in self.signature.inputs_to_lifted_tensor_constants:
             constant = self.program.constants[self.signature.inputs_to_lifted_tensor_constants[node.name]]
+            if isinstance(constant, FakeTensor) and node.users:
+                raise GraphError(
+                    f"{module_path(next(iter(node.users)))}: forward() goes through the .data of a tensor, which a "
+                    "captured network cannot follow; use the tensor itself, or detach()"
+                )
             if isinstance(constant, torch.Tensor) and constant.numel() == 1:
                 self.values[node] = constant.item()
             elif isinstance(constant, torch.Tensor) and 1 < constant.numel() <= _MOST_CONSTANTS:
@@ -135,7 +142,19 @@ class Tracer:
                 f"{module_path(called)}: forward() writes into {into} by `out=`, as spectral norms do; slicewise keeps "
                 "running statistics of norms only"
             )
-        if isinstance(node.meta.get("val"), torch.Tensor) and (node.users or not is_item):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and not all(isinstance(size, int) for size in value.shape):
+            raise GraphError(
+                f"{module_path(node)}: {called.target} gives as many items as the values of a tensor ask for; keep the "
+                "shape (torch.where, masked_fill), or do so in the loss, outside of the model"
+            )
+        operator, in_place = operator_name(called)
+        if called.target._schema.is_mutable and operator not in RULES and not (in_place and value is not None):
+            raise GraphError(
+                f"{module_path(node)}: {called.target} writes into tensors that it is given, which slicewise cannot "
+                "follow; use an operator that returns new ones"
+            )
+        if isinstance(value, torch.Tensor) and (node.users or not is_item):
             yield from self._layers(node, called)
 
     def _layers(self, node: fx.Node, called: fx.Node) -> Iterator[Layer]:
@@ -145,7 +164,7 @@ class Tracer:
         this, operands = self._item(node, called)
         yield from self.spelled_out
         self.spelled_out.clear()
-        if in_place and self._changes_held(called, operands):
+        if in_place and self._changes_held(called):
             self.values[node] = next(iter(operands.values()))[1]
             return
         call = Call(
@@ -162,7 +181,8 @@ class Tracer:
             self.aliases.join(node, called, identical=True)
             return
         name = self._unique(module_path(node))
-        options: dict[str, Any] = {"op": this.op, "arguments": batch_references(this.arguments, self.batch)}
+        arguments = {key: batch_references(value, self.batch) for key, value in this.arguments.items()}
+        options: dict[str, Any] = {"op": this.op, "arguments": arguments}
         if this.output is not None:
             options["output"] = this.output
         dtype = node.meta["val"].dtype
@@ -205,6 +225,9 @@ class Tracer:
             like = _SHAPED_LIKE[operator]
             sized = {"self": arguments["self"], "size": list(node.meta["val"].shape)}
             this = Item(operator=like, op=f"aten.{like}.default", arguments=sized, operands=("self",))
+        elif operator == "type_as":  # only the other's dtype matters
+            cast = {"self": arguments["self"], "dtype": str(node.meta["val"].dtype)}
+            this = Item(operator="to", op="aten.to.dtype", arguments=cast, operands=("self",))
         return this, {name: operands[name] for name in this.operands}
 
     def _found(self, call: Call, operands: Operands) -> tuple[Meaning, ...] | None:
@@ -250,9 +273,10 @@ class Tracer:
             return True
         return False
 
-    def _changes_held(self, node: fx.Node, operands: Operands) -> bool:
-        """num_batches_tracked += 1. Other changes of what a model holds would be lost."""
-        _, value = next(iter(operands.values()), (None, None))
+    def _changes_held(self, node: fx.Node) -> bool:
+        """num_batches_tracked += 1. Other changes of what a model holds, or of a part of it, would be lost."""
+        written = node.args[0]
+        value = self.values.get(memory(written)) if isinstance(written, fx.Node) else None
         if not isinstance(value, Held):
             return False
         if not value.name.endswith(_COUNTER):
@@ -283,6 +307,11 @@ class Tracer:
                     made = self._constant(value.name, torch.full(like.shape, source, dtype=like.dtype))
                     self.spelled_out.append(made)
                     source = self.values[value] = made.name
+                if source is None and value.op == "call_function":
+                    raise GraphError(
+                        f"{module_path(node)}: forward() takes a number out of a tensor ({value.target}); keep it a "
+                        "tensor"
+                    )
                 if source is None:
                     raise GraphError(f"{node.name} reads a large constant; make it a buffer (register_buffer)")
                 operands[name] = (self._operand(source), source)

@@ -34,31 +34,36 @@ def _chain(node: fx.Node) -> list[fx.Node]:
     while isinstance(at, fx.Node) and at.target in _SCATTERS:
         chain.append(at)
         at = at.args[0]
-    whole = isinstance(at, fx.Node) and at.op == "call_function"
+    whole = isinstance(at, fx.Node) and memory(at).op == "call_function"
     return [*chain, at] if chain and whole else []  # type: ignore[list-item]
 
 
 def _seen_elsewhere(graph: fx.Graph, node: fx.Node, chain: list[fx.Node]) -> bool:
     """Whether a view that was made before, and is none of the chain, is read behind the writing."""
     position = {other: number for number, other in enumerate(graph.nodes)}
-    memory = _memory(chain[-1])
+    written = memory(chain[-1])
     return any(
         other not in chain
         and position[other] < position[node]
         and any(position[user] > position[node] for user in other.users)
-        and _memory(other) is memory
+        and memory(other) is written
         for other in position
     )
 
 
-def _memory(node: fx.Node) -> fx.Node:
+def memory(node: fx.Node) -> fx.Node:
     """The tensor that a view is of, through other views."""
     while isinstance(node.target, torch._ops.OpOverload) and node.args and isinstance(node.args[0], fx.Node):
         returns = node.target._schema.returns
-        if not returns or returns[0].alias_info is None:
+        if not returns or returns[0].alias_info is None or _casts(node):
             break
         node = node.args[0]
     return node
+
+
+def _casts(node: fx.Node) -> bool:
+    """`to` is a view where it has nothing to do."""
+    return operator_name(node)[0] == "to" and node.meta["val"].dtype != node.args[0].meta["val"].dtype  # type: ignore[union-attr]
 
 
 def _write(graph: fx.Graph, node: fx.Node, chain: list[fx.Node]) -> None:

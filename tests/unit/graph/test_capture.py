@@ -419,6 +419,108 @@ def test_a_buffer_that_forward_changes_is_refused_by_name() -> None:
         capture(Average(), IMAGE)
 
 
+class Marked(nn.Module):
+    """Writes into its buffer in some other way than by an operator on all of it."""
+
+    mark: Tensor
+
+    def __init__(self, write: Callable[[Tensor, Tensor], object]) -> None:
+        super().__init__()
+        self.register_buffer("mark", torch.zeros(3, 8))
+        self.write = write
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.write(self.mark, x.detach().mean((0, 1, 2)))
+        return x.exp()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda mark, value: mark[0].copy_(value),
+        lambda mark, value: mark.detach().add_(value),
+        lambda mark, value: mark.t()[:, 1].mul_(value),
+    ],
+)
+def test_a_part_of_a_buffer_that_forward_changes_is_refused_by_name(write: Callable[[Tensor, Tensor], object]) -> None:
+    with pytest.raises(GraphError, match=r"forward\(\) changes mark"):
+        capture(Marked(write), IMAGE)
+
+
+def test_a_cast_of_a_buffer_may_be_changed() -> None:
+    graph = capture(Marked(lambda mark, value: mark.to(torch.float64).mul_(2)), IMAGE)
+    assert names(graph) == ["x", "exp", "output"]
+
+
+def test_ways_round_torchs_record_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"copy_: forward\(\) goes through the .data of a tensor"):
+        capture(Marked(lambda mark, value: mark.data.copy_(mark + value)), IMAGE)
+    with pytest.raises(GraphError, match=r"_foreach_add_: .* writes into tensors that it is given"):
+        capture(Marked(lambda mark, value: torch._foreach_add_([mark, mark], 1.0)), IMAGE)
+
+
+def test_numbers_and_shapes_that_values_decide_are_refused_by_layer() -> None:
+    with pytest.raises(GraphError, match=r"mul: forward\(\) takes a number out of a tensor"):
+        capture(_called(lambda x: x * x.mean().item()), IMAGE)
+    with pytest.raises(GraphError, match=r"index: aten.index.Tensor gives as many items as the values of a tensor ask"):
+        capture(_called(lambda x: x[x > 0].sum()), IMAGE)
+
+
+def test_a_number_of_groups_that_is_the_batch_follows_it() -> None:
+    """As in networks that make a weight for every sample."""
+
+    def modulated(x: Tensor) -> Tensor:
+        weight = x.mean((2, 3))[:, :, None, None].expand(-1, -1, 1, 1).reshape(-1, 1, 1, 1)
+        return F.conv2d(x.reshape(1, -1, 8, 8), weight, groups=len(x) * 3).view_as(x)
+
+    with pytest.warns(OpaqueLayerWarning, match="conv2d"):
+        graph = capture(_called(modulated), IMAGE)
+    assert graph["conv2d"].options["arguments"]["groups"] == {"batch": 3}
+
+
+def test_whose_dtype_a_tensor_takes_has_no_part_in_its_dims() -> None:
+    graph = capture(_called(lambda x: x + torch.ones(1, 3, 8, 8, dtype=torch.float64).type_as(x)), IMAGE)
+    assert [layer.kind for layer in graph if layer.shape[:1] == (1,)] == [Kind.DERIVED] * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.multiply(2).subtract(x).divide(3).negative().absolute().clip(0, 1),
+        lambda x: x * ((x > 0) & (x < 1) | (x < -1)),
+        lambda x: torch.concatenate([x, x.sinh()], 1).broadcast_to(len(x), 6, 8, 8).mT,
+        lambda x: F.normalize(x, p=1) * x.prod(1, keepdim=True),
+        lambda x: F.one_hot(x.argmax(1), 3) * F.cosine_similarity(x, x.exp(), dim=1)[..., None],
+        lambda x: x.scatter_add(1, x.argsort(1), x),
+    ],
+)
+def test_other_names_and_kin_of_known_operators_are_sliced_by_sample(function: Callable[[Tensor], Tensor]) -> None:
+    graph = capture(_called(function), IMAGE)
+    assert all(Dim.N in sliceable_dims(layer) for layer in graph)
+
+
+def test_a_mask_that_is_changed_in_place_is_changed_under_all_its_names() -> None:
+    def masked(x: Tensor) -> Tensor:
+        mask = x > 0
+        same = mask
+        mask &= x < 1
+        return x * same
+
+    graph = capture(_called(masked), IMAGE)
+    assert "bitwise_and" in graph[graph["mul"].inputs[1]].options["op"]
+
+
+def test_numbers_for_dims_apart_put_the_batch_elsewhere() -> None:
+    numbers = torch.tensor([0, 1])
+    with pytest.warns(OpaqueLayerWarning, match="index"):
+        graph = capture(_called(lambda x: x[:, numbers, :, numbers].transpose(0, 1)), IMAGE)
+    assert graph["index"].dims == ".n."
+
+
+def test_a_concat_of_one_tensor_is_the_tensor() -> None:
+    assert names(capture(_called(lambda x: torch.cat([x.exp()])), IMAGE)) == ["x", "exp", "output"]
+
+
 def test_widths_that_look_like_the_batch_that_capture_uses_are_no_batch() -> None:
     graph = capture(nn.Sequential(nn.Conv2d(3, 211, 1), nn.Conv2d(211, 422, 1)), IMAGE)
     assert graph.with_batch(4)["1"].shape == (4, 422, 8, 8)

@@ -9,13 +9,15 @@ _ACTIVATIONS = """
     softplus softshrink tanh threshold
 """
 _FUNCTIONS = """
-    abs angle atan bitwise_not ceil clamp clamp_max clamp_min cos detach erf exp expm1 fill floor full_like imag
-    isfinite isinf isnan log log10 log1p log2 logical_not nan_to_num neg ones_like pow real reciprocal round rsqrt sign
-    sin sqrt square tan trunc zero zeros_like
+    abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp clamp_max clamp_min cos cosh detach erf erfc
+    erfinv exp exp2 expm1 fill floor frac full_like imag isfinite isinf isnan log log10 log1p log2 logical_not logit
+    nan_to_num neg ones_like pow real reciprocal round rsqrt sgn sign sin sinc sinh sqrt square tan trunc zero
+    zeros_like
 """
 _COMBINATIONS = """
-    add addcdiv addcmul atan2 div eq fmod ge gt le lerp logaddexp logical_and logical_or lt masked_fill maximum minimum
-    mul ne remainder rsub sub where xlogy
+    add addcdiv addcmul atan2 bitwise_and bitwise_or bitwise_xor copy copysign div eq floor_divide fmax fmin fmod ge gt
+    hypot le lerp logaddexp logical_and logical_or logical_xor lt masked_fill maximum minimum mul ne remainder rsub sub
+    where xlogy
 """
 
 
@@ -49,7 +51,7 @@ def embedding(call: Call) -> Found:
     return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=f"{numbers}F")
 
 
-@rule("alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "to", "type_as", "_to_copy")
+@rule("alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "to", "_to_copy")
 def same_values(call: Call) -> Found:
     """Nothing to do, unless the dtype changes."""
     return elementwise(call) if call.arguments["casts"] else SAME
@@ -132,6 +134,25 @@ def sliding(call: Call) -> Found:
     return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=dims + WHOLE, letters=letters + WHOLE)
 
 
+@rule("one_hot")
+def one_hot(call: Call) -> Found:
+    """A dim of its own for the classes, the last."""
+    letters = call.first.letters
+    return Meaning(kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, letters), dims=letters + WHOLE)
+
+
+@rule("cosine_similarity")
+def compared(call: Call) -> Found:
+    """Two tensors along a dim, which goes."""
+    whole = tuple(map(max, *(operand.shape for operand in call.operands.values())))
+    if {len(operand.shape) for operand in call.operands.values()} != {len(whole)}:
+        return None
+    dim = call.arguments["dim"] % len(whole)
+    letters = without(agreed(call), [dim])
+    operands = {name: aligned(operand.shape, letters, whole) for name, operand in call.operands.items()}
+    return Meaning(kind=Kind.ELEMENTWISE, operands=operands, dims=letters[:dim] + letters[dim + 1 :])
+
+
 @rule("view_as_complex", "view_as_real")
 def paired(call: Call) -> Found:
     """A complex number is a pair of real ones, in a last dim of its own: `NFW. -> NFW`, and back."""
@@ -151,7 +172,7 @@ def scattered(call: Call) -> Found:
     return Meaning(kind=Kind.ELEMENTWISE, operands=call.spelled(self=dims, src=written), dims=dims, letters=letters)
 
 
-@rule("im2col", "col2im", "grid_sampler", "gather", "take_along_dim")
+@rule("im2col", "col2im", "grid_sampler", "gather", "take_along_dim", "scatter", "scatter_add", "scatter_reduce")
 def sample_by_sample(call: Call) -> Found:
     """Positions of a sample are mixed, samples never: `N..., N... -> N...`."""
     along = call.arguments.get("dim")
@@ -169,7 +190,8 @@ def indexed(call: Call) -> Found:
     chosen = call.arguments.get("indices", [])
     first = call.arguments["dim"] % len(call.first.shape) == 0 if call.operator == "index_select" else bool(chosen[0])
     letters = [operand.letters for operand in call.operands.values()]
-    if first or letters[0][:1] != Dim.N or any(Dim.N in index for index in letters[1:]):
+    moved = call.shape[:1] != call.first.shape[:1]  # numbers for dims that are apart come first
+    if first or moved or letters[0][:1] != Dim.N or any(Dim.N in index for index in letters[1:]):
         return None
     operands = {name: WHOLE * len(operand.shape) for name, operand in call.operands.items()}
     operands[next(iter(operands))] = Dim.N + WHOLE * (len(call.first.shape) - 1)
@@ -220,9 +242,11 @@ def repeated_in_place(call: Call) -> Found:
     )
 
 
-@rule("cat", "concat")
+@rule("cat")
 def concat(call: Call) -> Found:
     """`N.HW, N.HW -> N.HW`."""
+    if len(call.operands) == 1:
+        return SAME
     letters = agreed(call)
     dims = without(letters, [call.arguments["dim"]])
     return Meaning(kind=Kind.CONCAT, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=letters)

@@ -18,15 +18,20 @@ def mean_or_sum(call: Call) -> Found:
 def euclidean_norm(call: Call) -> Found:
     """The root of a sum of squares: only the sum can be left in parts."""
     order = call.arguments.get("ord", call.arguments.get("p", 2))
-    if order not in (2, None) or call.arguments.get("dtype") is not None:
+    if call.arguments.get("dtype") is not None:
         return None
+    if order not in (2, None):
+        return other_reductions(call)
     squares = reduction(call, call.arguments.get("dim"), _keeps(call), squares=True)
     letters = squares.letters or squares.dims
     root = Meaning(kind=Kind.ELEMENTWISE, operands={"input": letters}, dims=letters, options={"op": "slicewise.root"})
     return squares, root
 
 
-@rule("all", "any", "amax", "amin", "var", "std", "logsumexp", "max", "min", "argmax", "argmin")
+@rule(
+    *("all", "any", "amax", "amin", "var", "std", "logsumexp", "max", "min", "argmax", "argmin", "prod", "nansum"),
+    *("nanmean", "count_nonzero", "median[0]", "kthvalue[0]"),
+)
 def other_reductions(call: Call) -> Found:
     """What is no sum keeps the dims that go whole."""
     dim = call.arguments.get("dim")

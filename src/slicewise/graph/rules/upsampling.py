@@ -16,18 +16,23 @@ _REACH = {"linear": 1, "bilinear": 1, "trilinear": 1, "bicubic": 2}  # input pos
     "upsample_bicubic2d",
 )
 def upsample(call: Call) -> Found:
-    """Where corners are aligned or the factor is no whole number, space stays whole."""
+    """Where corners are aligned or the factor is no whole number, space stays whole.
+
+    A factor that is given counts, not that of the sizes: 2.05 makes 12 positions of 6, but not those that 2 makes.
+    """
     count = len(call.shape) - 2
     if not batched(call):
         return None
-    if call.shape == call.first.shape:
+    sizes = list(zip(call.first.shape[2:], call.shape[2:], strict=True))
+    factors = call.arguments.get("scale_factors") or [large / small for small, large in sizes]
+    if set(factors) == {1}:
         return SAME
     reach = _REACH.get(call.operator.removeprefix("upsample_")[:-2], 0)
     letters = "NF" + space_letters(count)
     windows = {
         Dim(letter): _window(large // small, reach)
-        for letter, small, large in zip(letters[2:], call.first.shape[2:], call.shape[2:], strict=True)
-        if large % small == 0 and not call.arguments.get("align_corners")
+        for letter, (small, large), factor in zip(letters[2:], sizes, factors, strict=True)
+        if large == small * factor and large % small == 0 and not call.arguments.get("align_corners")
     }
     dims = "".join(letter if letter in "NF" or letter in windows else WHOLE for letter in letters)
     return Meaning(

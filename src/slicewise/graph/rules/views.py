@@ -58,7 +58,7 @@ def regrouped(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
     return groups
 
 
-@rule("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims")
+@rule("permute", "transpose", "t", "mT", "movedim", "moveaxis", "swapaxes", "swapdims")
 def permuted(call: Call) -> Found:
     letters = call.first.letters
     order = _order(call, len(letters))
@@ -84,6 +84,8 @@ def _order(call: Call, count: int) -> list[int]:
         for target, source in sorted(zip(targets, sources, strict=True)):
             order.insert(target, source)
         return order
+    if call.operator == "mT":
+        return [*order[:-2], order[-1], order[-2]]
     names = {"transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "swapdims": ("dim0", "dim1")}
     one, other = (arguments[name] for name in names[call.operator]) if call.operator != "t" else (0, count - 1)
     order[one], order[other] = order[other], order[one]

@@ -10,7 +10,7 @@ from slicewise.graph.layer import Layer
 from slicewise.partition.layout import Slicing
 from slicewise.runtime.kernels.calls import Context, Kernel, operator_name, plain
 
-_PERMUTES = ("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims")
+_PERMUTES = ("permute", "transpose", "t", "mT", "movedim", "moveaxis", "swapaxes", "swapdims")
 
 
 def view(layer: Layer, slicing: Slicing, context: Context) -> Kernel:

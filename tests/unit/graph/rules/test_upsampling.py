@@ -38,6 +38,15 @@ def test_aligned_corners_and_broken_factors_keep_space_whole() -> None:
     assert broken.windows == {Dim.H: Window(kernel=2, stride=2, transposed=True)}
 
 
+def test_a_factor_that_is_given_counts_and_not_the_sizes() -> None:
+    plane = {"input": tensor("NFHW", 2, 4, 6, 6)}
+    given = known(meaning("upsample_bilinear2d", (2, 4, 12, 12), plane, scale_factors=[2.05, 2.0]))
+    assert spelled(given) == "NF.W -> NF.W"
+    stays = known(meaning("upsample_bicubic2d", (2, 4, 6, 6), plane, scale_factors=[1.1, 1.1]))
+    assert spelled(stays) == "NF.. -> NF.."
+    assert meaning("upsample_bicubic2d", (2, 4, 6, 6), plane, scale_factors=[1.0, 1.0]) == ()
+
+
 def test_shuffled_pixels_are_windows_of_their_own_size() -> None:
     found = known(meaning("pixel_shuffle", (2, 2, 12, 12), {"self": tensor("NFHW", 2, 8, 6, 6)}, upscale_factor=2))
     assert spelled(found) == "NFHW -> NFHW"

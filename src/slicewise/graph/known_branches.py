@@ -1,4 +1,8 @@
-"""`if not torch.isfinite(x).all():` is captured as for finite numbers, which is how a network trains."""
+"""Branches on values whose way is known.
+
+`if not torch.isfinite(x).all():` is captured as for finite numbers, which is how a network trains.
+`if torch.rand([]) < self.layerdrop:` is not taken where the layer drop is 0.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,12 +14,14 @@ _ANSWERS = {"isfinite": True, "isinf": False, "isnan": False}
 _KEEP = ("all", "any")
 
 
-class FiniteNumbers(TorchFunctionMode):
-    """Tests for infinities and NaN know their answer where forward() branches on them; as tensors they are as ever."""
+class KnownBranches(TorchFunctionMode):
+    """Such tests know their answer where forward() branches on them; as tensors they are as ever."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers: dict[int, tuple[Tensor, bool]] = {}  # by id; the tensor is kept, so that the id stays its own
+        # by id; the tensor is kept, so that the id stays its own
+        self._answers: dict[int, tuple[Tensor, bool]] = {}
+        self._drawn: dict[int, Tensor] = {}
 
     def __torch_function__(
         self,
@@ -30,6 +36,15 @@ class FiniteNumbers(TorchFunctionMode):
             return first[1]
         result = func(*args, **(kwargs or {}))
         answer = _ANSWERS.get(name) if first is None else self._followed(name, args, first[1])
+        if name == "rand":
+            self._drawn[id(result)] = result
+        if (
+            name in ("__lt__", "lt")
+            and id(args[0]) in self._drawn
+            and isinstance(args[1], (int, float))
+            and args[1] <= 0
+        ):
+            answer = False  # they are 0 at least
         if answer is not None and isinstance(result, Tensor):
             self._answers[id(result)] = (result, answer)
         return result
