@@ -199,6 +199,24 @@ def activations(x: Tensor) -> Tensor:
     return x.clamp(-1.0, 1.0) - F.relu6(x) / 2
 
 
+def other_names(x: Tensor) -> Tensor:
+    """Operators that torch has twice, and masks that are joined."""
+    both = torch.logical_xor(x > 0, x < 0.5) & torch.greater(x, -1.0)
+    y = torch.multiply(torch.clip(x, -1.5, 1.5), torch.subtract(x, 0.25)) + torch.hypot(x, torch.sinh(x))
+    return torch.where(both, torch.fmax(y, torch.cosh(x)), torch.concatenate([x], 1).absolute())
+
+
+def scattered(x: Tensor) -> Tensor:
+    order = x.detach().argsort(2)
+    return torch.zeros_like(x).scatter(2, order, x) + x.scatter_add(2, order, torch.sin(x))
+
+
+def without_sums(x: Tensor) -> Tensor:
+    """Reductions that keep their dim whole."""
+    norms = torch.linalg.vector_norm(x, 1, dim=2) + torch.linalg.vector_norm(x, 3, dim=2)
+    return norms + x.cos().prod(2) + x.median(2)[0] + x.kthvalue(2, dim=2)[0] + x.nansum(2) + x.nanmean(2)
+
+
 def pieces(x: Tensor) -> Tensor:
     left, right = x.chunk(2, 1)
     one, other = torch.split(x, [3, 5], 1)
@@ -297,6 +315,11 @@ CASES: dict[str, Case] = {
     "softmax": (lambda: Call(lambda x: F.softmax(x, 1) * F.log_softmax(x, -1)), (8, 6, 7)),
     "glu": (lambda: nn.GLU(1), (8, 6, 7)),
     "add": (lambda: Call(lambda x: x + torch.sigmoid(x)), (8, 6, 7)),
+    "torch's other names": (lambda: Call(other_names), (8, 6, 7)),
+    "scatter": (lambda: Call(scattered), (8, 6, 7)),
+    "cosine similarity": (lambda: Call(lambda x: F.cosine_similarity(x, torch.tanh(x) + 1, dim=1)), (8, 6, 7)),
+    "one hot": (lambda: Call(lambda x: F.one_hot(x.argmax(1), 8) * x.mT.mT.mean(1).unsqueeze(-1)), (8, 6, 7)),
+    "reductions that are no sums": (lambda: Call(without_sums), (8, 6, 7)),
     "squeeze and excite": (lambda: SqueezeExcite(8), (8, 6, 7)),
     "layer scale": (lambda: Scaled((8, 1, 1), lambda x, gain: gain * x), (8, 6, 7)),
     "layer scale viewed": (lambda: Scaled((8,), lambda x, gain: gain.unsqueeze(-1).unsqueeze(-1) * x), (8, 6, 7)),
