@@ -213,7 +213,7 @@ def scattered(x: Tensor) -> Tensor:
 
 def without_sums(x: Tensor) -> Tensor:
     """Reductions that keep their dim whole."""
-    norms = torch.linalg.vector_norm(x, 1, dim=2) + torch.linalg.vector_norm(x, 3, dim=2)
+    norms: Tensor = torch.linalg.vector_norm(x, 1, dim=2) + torch.linalg.vector_norm(x, 3, dim=2)
     return norms + x.cos().prod(2) + x.median(2)[0] + x.kthvalue(2, dim=2)[0] + x.nansum(2) + x.nanmean(2)
 
 
