@@ -31,7 +31,7 @@ class KnownBranches(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = getattr(func, "__name__", "")
-        first = self._answers.get(id(args[0])) if args else None
+        first = self._answers.get(id(args[0])) if args and _as_made(args[0]) else None
         if name == "__bool__" and first is not None:
             return first[1]
         result = func(*args, **(kwargs or {}))
@@ -41,6 +41,7 @@ class KnownBranches(TorchFunctionMode):
         if (
             name in ("__lt__", "lt")
             and id(args[0]) in self._drawn
+            and _as_made(args[0])
             and isinstance(args[1], (int, float))
             and args[1] <= 0
         ):
@@ -59,3 +60,8 @@ class KnownBranches(TorchFunctionMode):
         if other is None or name not in ("__or__", "__and__", "logical_or", "logical_and"):
             return None
         return answer or other[1] if name.endswith(("or", "or__")) else answer and other[1]
+
+
+def _as_made(value: Any) -> bool:
+    """Whether nothing was written into it since."""
+    return not isinstance(value, Tensor) or value._version == 0

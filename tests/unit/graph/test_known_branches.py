@@ -40,6 +40,18 @@ def test_a_layer_drop_of_zero_drops_nothing() -> None:
     assert [layer.name for layer in capture(LayerDrop(0.0), torch.zeros(2, 3))] == ["x", "exp", "output"]
 
 
+class Moved(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        draw = torch.rand([])
+        draw -= 0.5
+        return x if draw < 0.0 else x.exp()
+
+
+def test_a_number_that_is_written_into_is_no_longer_known() -> None:
+    with pytest.raises(GraphError, match="decides by the value of a tensor"):
+        capture(Moved(), torch.zeros(2, 3))
+
+
 def test_other_branches_on_values_are_refused_with_their_line() -> None:
     line = r"decides by the value of a tensor \(test_known_branches.py:\d+: "
     with pytest.raises(GraphError, match=line + r"return x.exp\(\) if \(x > 0\).all\(\) else x\)"):
