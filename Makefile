@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-long lint dist site graphs pictures clean
+.PHONY: setup demo test test-long test-dist lint dist site graphs pictures clean
 
 setup: $(READY)
 
@@ -46,8 +46,8 @@ TIMED := tests/distributed/test_diagnose.py
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 test: lint
-	$(BIN)/python -m pytest -m "not long" --durations=10 $(TIMED)
-	$(BIN)/python -m pytest -m "not long" --durations=10 $(BY_FILE) --ignore $(TIMED)
+	$(BIN)/python -m pytest --durations=10 $(TIMED)
+	$(BIN)/python -m pytest --durations=10 $(BY_FILE) --ignore $(TIMED)
 
 # Networks whose ranks are not there (a fake process group) need no processes to share.
 FAKED := tests/distributed/test_whole_zoo.py tests/distributed/test_fake_gpu.py
@@ -63,6 +63,11 @@ test-long: lint
 dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+
+# What would be uploaded, installed where the repository is not: a few minutes, and nothing but the package registries.
+test-dist: export SLICEWISE_TESTS := long
+test-dist: dist
+	$(BIN)/python -m pytest $(LONGER) tests/validation/test_release.py
 
 # The documentation as pages, into build/site; `mkdocs serve` shows it while you write.
 site: $(READY)

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.campaigns import some
+from tests.campaigns import LONG, some
 
 os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have it; tests that are about widths set their own
 os.environ["SLICEWISE_CACHE"] = tempfile.mkdtemp(prefix="slicewise-tests-")  # this machine's calibration plays no part
@@ -38,7 +38,12 @@ LONGEST = (
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: workers that take file by file then end together."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest files first: workers that take file by file then end together. Campaigns only where they are asked
+    for (`make test-long`)."""
+    campaigns = [] if LONG else [item for item in items if item.get_closest_marker("long")]
+    if campaigns:
+        config.hook.pytest_deselected(items=campaigns)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     order = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))

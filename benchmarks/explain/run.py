@@ -1,5 +1,6 @@
 """How long an explanation takes once the plan exists: `python -m benchmarks.explain.run` prints README.md's table."""
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ def command_s(path: Path, *options: str) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("| network | devices | layers | decisions | computing | whole command | `--per-layer` |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:

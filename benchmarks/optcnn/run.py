@@ -1,5 +1,6 @@
 """The layer-wise paper's tables and figures beside ours: `python -m benchmarks.optcnn.run` prints README.md's."""
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log10
@@ -139,6 +140,7 @@ def verdicts(rows: Sequence[Row], searched: bool) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     searched = searches()
     vgg16_plan()
     papers, ours = compare(PAPERS), compare(OURS)

@@ -3,11 +3,11 @@
 Prints the tables of README.md.
 """
 
+import argparse
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -96,15 +96,18 @@ def agreement() -> None:
     )
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[:1] == ["--case"]:
-        print(case(**json.loads(arguments[1])))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one repeat, plans for 16 devices")
+    parser.add_argument("--case", type=json.loads, help=argparse.SUPPRESS)  # what a process of its own answers
+    options = parser.parse_args()
+    if options.case:
+        print(case(**options.case))
         return
-    quick = "--quick" in arguments
-    speed(1 if quick else REPEATS)
-    as_plans([16] if quick else [16, 256, 1024])
+    speed(1 if options.quick else REPEATS)
+    as_plans([16] if options.quick else [16, 256, 1024])
     agreement()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

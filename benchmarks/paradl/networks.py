@@ -4,6 +4,7 @@ VGG-16 was run on samples of 226 x 226 with pooling that covers the last row: 8 
 layer, not 7 x 7, which is 31 million weights more (the authors' own layer table has them).
 """
 
+import argparse
 from pathlib import Path
 
 from slicewise.graph.layer_graph import LayerGraph
@@ -35,5 +36,10 @@ def capture_vgg16() -> LayerGraph:
         return capture(nn.Sequential(*layers), torch.zeros(2, 3, 226, 226), name="vgg16")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     capture_vgg16().save(DATA / "vgg16.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Projections beside published GPU runs: `python -m benchmarks.paradl.run [--quick]` prints the tables of README.md."""
 
-import sys
+import argparse
 
 from benchmarks.markdown import show
 from benchmarks.paradl import collectives, examples, machine
@@ -9,6 +9,9 @@ from slicewise.fitting.projecting import Projector
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="without statements and choices")
+    options = parser.parse_args()
     found = machine.Trial().all(machine.measured_runs())
     presets, larger, *other_network = found
     projector = Projector()
@@ -41,7 +44,7 @@ def main() -> None:
     for one in found:
         inside, of = machine.within_range(one)
         print(f"\n{one.title}: {inside} of {of} tested rows lie within the range of their projection")
-    if "--quick" not in sys.argv:
+    if not options.quick:
         machine.show_statements()
         machine.show_choices()
     examples.show_several(several)

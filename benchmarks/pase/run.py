@@ -1,6 +1,6 @@
 """PaSE's Transformer on 4 to 64 devices: `python -m benchmarks.pase.run [4 8 ...]` prints the tables of README.md."""
 
-import sys
+import argparse
 from collections import Counter
 
 import torch
@@ -26,7 +26,9 @@ PARTS = {  # of the network: how names of its layers end
 
 
 def main() -> None:
-    counts = [int(count) for count in sys.argv[1:]] or list(PASE)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("devices", type=int, nargs="*", help=f"how many (default: {' '.join(map(str, PASE))})")
+    counts = parser.parse_args().devices or list(PASE)
     with torch.device("meta"):
         graph = capture(Transformer(), sample(), name="transformer")
     head = ["devices", "search", "PaSE's search", "proven gap", "step", "data parallelism / step", *PARTS]

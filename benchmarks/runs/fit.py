@@ -14,7 +14,7 @@ the kernels' fit, which come out at 74.9 % (benchmarks/devices); `calibrated`, a
 benchmarks/throughput.
 """
 
-import sys
+import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -109,7 +109,10 @@ def coverage(answers: Sequence[Answer], on_several: Sequence[Answer], kept_out: 
     return mean(inside), mean(widths)
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help=f"into {TARGET.name}, where predictions read it")
+    options = parser.parse_args()
     runs = published()
     pairs = measured_on_one(runs)
     answers = [asked(run) for run in runs]
@@ -124,10 +127,10 @@ def main(arguments: Sequence[str]) -> None:
         inside, width = coverage(answers, on_several, what)
         rows.append([what, f"{inside:.1%}", f"{width:.2f}x"])
     show("Ranges fitted without the row's own", ["kept out", "covers", "mean half-width"], rows)
-    if "--write" in arguments:
+    if options.write:
         write_file(TARGET, HEAD + toml(known, digits=3))
         print(f"wrote {TARGET}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

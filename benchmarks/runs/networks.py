@@ -1,5 +1,6 @@
 """Networks of published runs that the zoo lacks; `python -m benchmarks.runs.networks` captures them again."""
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -80,7 +81,8 @@ CAPTURED: Mapping[str, tuple[Callable[[], "nn.Module"], tuple[int, ...]]] = {
 }
 
 
-def capture_all() -> None:
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     import torch
 
     from slicewise.graph.capture import capture
@@ -92,4 +94,4 @@ def capture_all() -> None:
 
 
 if __name__ == "__main__":
-    capture_all()
+    main()

@@ -3,8 +3,8 @@
 Prints the tables of README.md. `--data` takes other CSV files of the same columns.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
@@ -88,14 +88,17 @@ def _cells(name: str, one: dict[str, float]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str]) -> None:
-    files = [Path(text) for text in arguments if not text.startswith("--")] if "--data" in arguments else list(FILES)
-    found = report(published(tuple(files)))
-    if "--json" in arguments:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, nargs="+", default=FILES, metavar="FILE", help="CSV files (default: ours)")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = report(published(tuple(options.data)))
+    if options.json:
         print(json.dumps(found, indent=1))
     else:
         shown(found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,6 +7,7 @@ spelled out, as frameworks of 2023 had them (product, scale, mask, softmax, prod
 one layer for all of these.
 """
 
+import argparse
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -125,6 +126,7 @@ def _cells(name: str, found: Iterable[Step]) -> list[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     found = steps(fused=False)
     rows = [_cells("all", found), _cells("all, fused", steps(fused=True))]
     for key in ("mode", "name", "device"):

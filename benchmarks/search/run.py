@@ -1,5 +1,6 @@
 """How long planning takes: `python -m benchmarks.search.run [--quick]` prints the tables of README.md."""
 
+import argparse
 import json
 import resource
 import subprocess
@@ -219,11 +220,15 @@ def cold() -> None:
     show("Commands, cold (median of 3)", ["command", "time"], rows)
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["--case"]:
-        print(json.dumps(case(json.loads(arguments[1]))))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="up to 64 devices, time limits at 256")
+    parser.add_argument("--case", type=json.loads, help=argparse.SUPPRESS)  # what a process of its own answers
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(case(options.case)))
         return
-    quick = "--quick" in arguments
+    quick = options.quick
     paper()
     cases = [asked for asked in CASES if asked["devices"] <= 64 or not quick]
     full([dict(asked) for asked in cases])
@@ -233,4 +238,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

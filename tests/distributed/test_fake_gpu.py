@@ -159,7 +159,7 @@ def test_a_step_stays_on_the_device_and_never_waits_for_it(
 def test_steps_of_all_networks_and_strategies_do_on_2_to_64_ranks(
     name: str, ranks: int, device: Callable[..., Any]
 ) -> None:
-    chosen = tuple({0, ranks // 3, ranks - 1})
+    chosen = (0, ranks - 1) if ranks < 64 else (ranks // 3,)
     done = [strategy for strategy in STRATEGIES if device(_steps, name, strategy, "plain", ranks, chosen)]
     assert {"filter", "layerwise", "random"} <= set(done)
 
@@ -203,7 +203,9 @@ def _slicings(strategy: str, graph: LayerGraph, cluster: Cluster) -> dict[str, S
 
 def _step(name: str, graph: LayerGraph, slicings: dict[str, Slicing], cluster: Cluster, way: str) -> None:
     dtype = torch.bfloat16 if way == "bf16" else torch.float32
-    model = NETWORKS[name][0]().to(fake_gpu.NAME, dtype)
+    with torch.device("meta"):  # weights are not looked at; drawing them takes longer than a step
+        model = NETWORKS[name][0]()
+    model = model.to_empty(device=fake_gpu.NAME).to(dtype)
     net = SlicedModule(model, graph, slicings, cluster.mesh, recompute=way == "recomputed")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     batch = graph.batch // cluster.devices if net.local_samples else graph.batch

@@ -153,8 +153,8 @@ class Stretch:
         legal = {member: self._legal(model, member, space) for member in self.members}
         deciding = [m for m in self.members if self._at(model, m).kind.has(Trait.PRODUCT)] or list(self.members)
         first = legal[deciding[0]]
-        common = set.intersection(*(set(map(bytes, legal[member].labels)) for member in deciding))
-        rows = first.rows(np.array([row for row, labels in enumerate(first.labels) if bytes(labels) in common], int))
+        shared = [np.isin(first.keys, legal[member].keys) for member in deciding]
+        rows = first.rows(np.flatnonzero(np.all(shared, axis=0)))
         takes = {member: self._takes(model, member, rows, legal[member]) for member in self.members}
         bound, kept = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
         for member, count in self.members.items():
@@ -188,8 +188,7 @@ class Stretch:
         kept = _one(model, member.chosen).labels[0]
         if self._at(model, member).kind.has(Trait.EDGE):
             return Choices(np.tile(kept, (len(rows), 1)), rows.mesh)
-        allowed = set(map(bytes, legal.labels))
-        can = np.array([bytes(labels) in allowed for labels in rows.labels], bool)
+        can = np.isin(rows.keys, legal.keys)
         return Choices(np.where(can[:, None], rows.labels, kept), rows.mesh)
 
     def _at(self, model: CostModel, member: Member) -> Layer:

@@ -3,6 +3,7 @@
 y * (1.0 / len(x))             would stay what it was for the batch that was captured: refused
 y * 2 if len(x) > 10 else y    would stay the way that this batch took: refused
 y.view(len(x), -1), y / len(x) the number of samples itself, or a multiple: the captured network follows it
+y / 211                        a constant, also where it happens to be the number of samples that was captured with
 """
 
 import warnings
@@ -41,14 +42,18 @@ class _Calls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def check_batch_numbers(model: nn.Module, name: str, probes: Sequence[tuple[int, Any, Any]]) -> None:
-    """Refuse a model that two numbers of samples lead to different computations. `probes`: samples, and inputs."""
+def constants(model: nn.Module, name: str, probes: Sequence[tuple[int, Any, Any]]) -> set[int]:
+    """Whole numbers that forward() gives to its calls whatever the number of samples. `probes`: samples, and inputs.
+
+    Refuses a model that two numbers of samples lead to different computations.
+    """
     (one, *first), (other, *second) = probes
     mine, theirs = _calls(model, *first), _calls(model, *second)
     if mine is not None and theirs is not None and len(mine) != len(theirs):
         mine = _calls(model, *first)  # what forward() remembers of a first pass it works out no more
+    found: set[int] = set()
     if mine is None or theirs is None:  # nothing to compare: it takes one of the two sizes alone
-        return
+        return found
     for here, there in zip_longest(mine, theirs):
         if here is None or there is None or here[0] != there[0]:
             raise GraphError(
@@ -61,6 +66,9 @@ def check_batch_numbers(model: nn.Module, name: str, probes: Sequence[tuple[int,
                     f"{name}: forward() calls {here[0]} with {a} for {one} samples and with {b} for {other}, which a "
                     "captured network would not do; use means, or len(x) itself where tensors are multiplied or divided"
                 )
+            if type(a) is int and a == b:
+                found.add(a)
+    return found
 
 
 def _calls(model: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]) -> list[Call] | None:

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
 from io import StringIO
@@ -14,7 +14,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from slicewise.errors import GraphError
-from slicewise.graph.batch_numbers import check_batch_numbers
+from slicewise.graph.batch_numbers import constants
 from slicewise.graph.concats import pairwise_concats
 from slicewise.graph.empties import leave_out_empties
 from slicewise.graph.fingerprint import fingerprint
@@ -33,9 +33,9 @@ from slicewise.graph.writes import write_new_tensors
 
 Sample = torch.Tensor | tuple[Any, ...] | Mapping[str, Any]
 
-# Captured with this many samples: a prime, so that its multiples are the batch's doing. A layer may happen to be as
-# wide as a multiple of one of them, but hardly of both.
-_PROBES = (211, 223)
+# Captured with this many samples: a prime, so that its multiples are the batch's doing. Those that a weight's size or a
+# constant is a multiple of are passed over; a layer may be as wide as a multiple of one, but hardly of the next too.
+_PROBES = (211, 223, 227, 229, 233, 239, 241, 251)
 _FEW = 2  # as many as norms need
 
 
@@ -73,13 +73,24 @@ def capture_all_training(model: nn.Module, sample: Sample, *, name: str = "model
 def capture_as_is(model: nn.Module, sample: Sample, *, name: str = "model") -> LayerGraph:
     """The layers of `model` in the modes that its modules are in: dropout and norms rest where they are in eval."""
     with Untouched(model, name) as watched:
-        graph = _captured(model, sample, name)
-        if watched.changed() and _captured(model, sample, name).layers != graph.layers:
+        sizes = {size for tensor in (*model.parameters(), *model.buffers()) for size in tensor.shape}
+        probes = _apart_from(sizes)
+        graph, probe = _captured(model, sample, name, probes)
+        if watched.changed() and _captured(model, sample, name, probes)[0].layers != graph.layers:
             raise watched.refusal()
     with Untouched(model, name):
-        check_batch_numbers(model, name, [(count, *_probe(model, sample, count)) for count in (_PROBES[0], _FEW)])
+        known = constants(model, name, [(count, *_probe(model, sample, count)) for count in (_PROBES[0], _FEW)])
+        if any(number and number % probe == 0 for number in known):  # it was taken for the batch
+            graph, _ = _captured(model, sample, name, _apart_from(sizes | known))
     tensors = [x for x in (*_split(sample)[0], *_split(sample)[1].values()) if isinstance(x, torch.Tensor)]
     return replace(graph, fingerprint=fingerprint(model, [(tuple(x.shape[1:]), x.dtype) for x in tensors]))
+
+
+def _apart_from(numbers: Iterable[int]) -> Sequence[int]:
+    """Two numbers of samples that none of `numbers` is a multiple of."""
+    known = {number for number in numbers if number}
+    apart = [probe for probe in _PROBES if not any(number % probe == 0 for number in known)]
+    return [*apart, *(probe for probe in _PROBES if probe not in apart)][:2]
 
 
 def _split(sample: Sample) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -89,12 +100,13 @@ def _split(sample: Sample) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return sample if isinstance(sample, tuple) else (sample,), {}
 
 
-def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
+def _captured(model: nn.Module, sample: Sample, name: str, probes: Sequence[int]) -> tuple[LayerGraph, int]:
+    """And the number of samples that it was captured with."""
     given, named = _split(sample)
     tensors = [x for x in (*given, *named.values()) if isinstance(x, torch.Tensor)]
     if not tensors or not tensors[0].shape:
         raise GraphError(f"{name}: the sample has no tensor with a batch in its first dim")
-    for probe in _PROBES:
+    for probe in probes:
         program = _export(model, *_probe(model, sample, probe), name)
         inline_regions(program.graph_module)
         write_new_tensors(program.graph)
@@ -104,7 +116,7 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
             layers = with_forks(with_shared_weights(pairwise_concats(alive(tracer.layers()))))
             break
         except BatchMixed:
-            if probe == _PROBES[-1]:
+            if probe == probes[-1]:
                 raise
     if not any(layer.kind is Kind.OUTPUT for layer in layers):
         raise GraphError(f"{name}: forward() returns no tensor that it computes")
@@ -115,7 +127,7 @@ def _captured(model: nn.Module, sample: Sample, name: str) -> LayerGraph:
         layers=tuple(layers),
         returns=Returns.of(program.call_spec.out_spec, tracer.returned),
     )
-    return graph.with_batch(tensors[0].shape[0])
+    return graph.with_batch(tensors[0].shape[0]), probe
 
 
 def _probe(model: nn.Module, sample: Sample, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:

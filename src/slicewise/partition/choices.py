@@ -27,13 +27,14 @@ CANONICAL: tuple[Dim | None, ...] = (
 )  # fmt: skip
 DIMS = frozenset(Dim)  # a letter is one of these or never sliced
 _CODES = {label: code for code, label in enumerate(CANONICAL)}
+_DIGIT_BITS = 4  # of an axis in a key: there are fewer than 16 labels, and a tensor has fewer dims
 
 
 def _spread(axes: int) -> Ints:
     """By mask: bit k moved to bit 4k, so that every axis has room for a digit of its own."""
     spread = np.zeros(1, dtype=np.int64)
     for axis in range(axes):
-        spread = np.concatenate([spread, spread + (1 << 4 * axis)])
+        spread = np.concatenate([spread, spread + (1 << _DIGIT_BITS * axis)])
     return spread
 
 
@@ -67,16 +68,22 @@ class Choices:
 
     def including(self, slicings: Iterable[Slicing]) -> "Choices":
         """With `slicings` appended where they are missing."""
-        present = set(map(bytes, self.labels))
         extra = Choices.of(dict.fromkeys(slicings), self.mesh)
-        new = [row for row in range(len(extra)) if bytes(extra.labels[row]) not in present]
-        return Choices(np.concatenate([self.labels, extra.labels[new]]), self.mesh) if new else self
+        new = np.flatnonzero(~np.isin(extra.keys, self.keys))
+        return Choices(np.concatenate([self.labels, extra.labels[new]]), self.mesh) if len(new) else self
 
     def find(self, slicing: Slicing) -> int | None:
         """The row of a slicing, if it is here."""
-        wanted = Choices.of([slicing], self.mesh).labels[0]
-        rows = np.flatnonzero((self.labels == wanted).all(axis=1))
+        rows = np.flatnonzero(self.keys == Choices.of([slicing], self.mesh).keys)
         return int(rows[0]) if len(rows) else None
+
+    @cached_property
+    def keys(self) -> Ints:
+        """One number per row, equal where slicings are: a digit of four bits per axis."""
+        if self.among is not None:
+            whole, kept = self.among
+            return whole.keys[kept]
+        return self.labels @ (1 << _DIGIT_BITS * np.arange(self.labels.shape[1], dtype=np.int64))
 
     @cached_property
     def _axes_by_label(self) -> Ints:

@@ -36,6 +36,7 @@ from slicewise.search.baselines import baseline_slicings
 from slicewise.search.beside import Beside
 from slicewise.search.best_step import best_step
 from slicewise.search.candidates import candidates
+from slicewise.search.deadline import over
 from slicewise.search.optimum import best_of
 from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
@@ -121,7 +122,8 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
             bound=bound,
         )
         best = stepped(pool)
-        if request.bucket is None and best.bucket_bytes != training.bucket_bytes:
+        wants_other = request.bucket is None and best.bucket_bytes != training.bucket_bytes
+        if wants_other and not over(settings.deadline_s):
             model = replace(model, training=replace(training, bucket_bytes=best.bucket_bytes))
             best = stepped(replace(pool, model=model), before=best)
         slicings = dict(best.slicings)

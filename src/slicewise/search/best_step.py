@@ -69,10 +69,10 @@ def best_step(
     try:
         check(settings.deadline_s)
         listed = shortlist(pool, rows, bound.of_choice, deadline_s=settings.deadline_s)
-        descent = Descent(listed, many, memory_limit_bytes)
+        listed.price()
     except TimeIsUp:  # nothing but the plans in hand
         listed = shortlist(pool, rows, bound.of_choice, most=0)
-        descent = Descent(listed, many, memory_limit_bytes)
+    descent = Descent(listed, many, memory_limit_bytes)
     plans = dict(zip(known, listed.plans, strict=False))
     seconds = dict(zip(known, known_s, strict=True))
     if min(known_s) > bound.lower_s * (1 + _SETTLED * simplify):

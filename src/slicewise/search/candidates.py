@@ -87,8 +87,7 @@ def _tie(graph: LayerGraph, choices: list[Choices]) -> None:
     for tie in graph.ties:
         common = choices[tie[0]]
         for layer in tie[1:]:
-            held = set(map(bytes, choices[layer].labels))
-            common = common.rows(np.flatnonzero([bytes(labels) in held for labels in common.labels]))
+            common = common.rows(np.flatnonzero(np.isin(common.keys, choices[layer].keys)))
         if not len(common):
             names = ", ".join(graph.layers[layer].name for layer in tie)
             raise InfeasibleError(f"{names} share weights and must be sliced alike; pin them so that they can be")

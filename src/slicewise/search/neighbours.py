@@ -59,7 +59,9 @@ class Neighbours:
         self.listed, self._graph = listed, listed.model.graph
         self._tied = {node: tie for tie in self._graph.ties for node in tie}
         self._edges: dict[int, list[tuple[int, int]]] = {}
-        for pair in listed.transfers.matrices:
+        joined = ((producer, consumer) for producer, consumer, _ in self._graph.edges)
+        tied = (pair for tie in self._graph.ties for pair in pairwise(tie))
+        for pair in dict.fromkeys((*joined, *tied)):
             for node in pair:
                 self._edges.setdefault(node, []).append(pair)
         numbered: dict[bytes, int] = {}

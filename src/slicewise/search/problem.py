@@ -120,7 +120,7 @@ def tie_tables(model: CostModel, choices: Sequence[Choices], never_s: float) -> 
     matrices = {}
     for tie in model.graph.ties:
         for one, other in pairwise(tie):
-            alike = (choices[one].labels[:, None, :] == choices[other].labels[None, :, :]).all(axis=2)
+            alike = np.equal.outer(choices[one].keys, choices[other].keys)
             matrices[one, other] = np.where(alike, 0.0, never_s)
     return matrices
 

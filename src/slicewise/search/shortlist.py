@@ -44,6 +44,10 @@ class Shortlist:
             matrices[pair] = matrices[pair] + matrix if pair in matrices else matrix
         return Problem(vectors=tuple(np.zeros_like(seconds) for seconds in self.other_s), matrices=matrices)
 
+    def price(self) -> None:
+        """Makes the tables now, so that `TimeIsUp` is raised here and not by the first who reads them."""
+        _ = self.transfers
+
     def weighted(self, weight: float) -> Problem:
         """The sum of terms with gradient exchange weighted so."""
         pairs = zip(self.other_s, self.sync_s, strict=True)

@@ -32,6 +32,8 @@ def roll(call: Call) -> Found:
     shifts: dict[int, int] = {}
     for dim, shift in zip(call.arguments["dims"], call.arguments["shifts"], strict=True):
         shifts[dim % len(shape)] = shifts.get(dim % len(shape), 0) + shift
+    if any(letters[dim] == Dim.N for dim in shifts):
+        return None  # samples change places, by a shift that another batch would count differently
     nearest = {dim: (shift + shape[dim] // 2) % shape[dim] - shape[dim] // 2 for dim, shift in shifts.items()}
     moved = {dim: shift for dim, shift in sorted(nearest.items()) if shift}
     if not moved:

@@ -95,11 +95,13 @@ def drop_path(call: Call) -> Found:
 
 @rule("softmax", "log_softmax", "_softmax", "_log_softmax", "glu", "flip", "cumsum", "cumprod", "argsort")
 def along_a_dim(call: Call) -> Found:
-    """Everything else about a position is independent."""
+    """Everything else about a position is independent; what mixes samples needs all of them."""
     mixed = call.arguments.get("dim", call.arguments.get("dims"))
     if mixed == []:
         return None  # all dims as one
     dims = without(call.first.letters, [mixed] if isinstance(mixed, int) else mixed or [])
+    if Dim.N in call.first.letters and Dim.N not in dims:
+        return None
     return Meaning(
         kind=Kind.ELEMENTWISE, operands=dict.fromkeys(call.operands, dims), dims=dims, letters=call.first.letters
     )
