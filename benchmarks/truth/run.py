@@ -23,7 +23,7 @@ from slicewise.cost.registry import MODELS
 from slicewise.errors import SlicewiseError
 from slicewise.partition.legal import SPACES
 from slicewise.running.scoring import Validation, accuracy
-from slicewise.running.validating import INPUT, USUAL_NETWORKS, USUAL_STRATEGIES
+from slicewise.running.validating import INPUT, USUAL_NETWORKS, USUAL_STRATEGIES, steps_of
 
 LINKS: dict[str, int | None] = {"loopback": None, "1 Gb/s": 1000}
 BATCH = 4 * RANKS
@@ -83,7 +83,7 @@ def _chosen(found: Place, models: Sequence[str], repeats: int, iterations: int) 
         for _ in range(repeats):
             for cost, plan in plans.items():
                 _tell(f"running {model}, the plan of {cost}")
-                taken[cost].append(found.run(plan, iterations)["iteration_s"]["median"])
+                taken[cost].append(found.run(plan, steps_of(plan, iterations))["iteration_s"]["median"])
         fastest_s = min(map(median, taken.values()), default=0.0)
         for cost, plan in plans.items():
             measured_s, predicted_s = median(taken[cost]), plan.predicted.iteration_s

@@ -2,7 +2,6 @@
 
 import torch.distributed as dist
 
-from slicewise.partition.steps import Op
 from slicewise.running.profiler import ITEM_BYTES, PROBES, QUICK, Members
 from slicewise.runtime.counting import CountCollectives
 from tests.distributed.world import World
@@ -14,9 +13,9 @@ def test_a_timed_collective_moves_the_bytes_that_its_line_is_fitted_over(pair: W
             assert sent == [PROBES[op].moved_bytes(size, world.ranks) for size in QUICK.message_bytes], op
 
 
-def _moved() -> dict[Op, list[float]]:
+def _moved() -> dict[str, list[float]]:
     members = Members(size=dist.get_world_size())
-    moved: dict[Op, list[float]] = {op: [] for op in PROBES}
+    moved: dict[str, list[float]] = {op: [] for op in PROBES}
     for op, probe in PROBES.items():
         for size in QUICK.message_bytes:
             collective = probe.make(size // ITEM_BYTES, members)

@@ -32,7 +32,7 @@ def test_without_overlap_every_bucket_is_waited_for(graph: LayerGraph, cluster: 
     chosen = data.draw(slicings(graph, cluster.mesh))
     total = cost_of(model, chosen)
     waited_s = sum(
-        model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
+        model.network.bucket(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
         for bucket in buckets(graph, chosen, cluster.mesh)
     )
     assert simulate_step(model, chosen).seconds == pytest.approx(total.total_s - total.sync_s + waited_s, rel=1e-9)

@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL=SHAPE",
         help="shape of a network's samples, where that is not its own (default: cosmoflow=4x152x152x152)",
     )
-    parser.add_argument("--iterations", type=positive, default=5, help="measured steps of each run (default: 5)")
+    parser.add_argument(
+        "--iterations", type=positive, default=5, help="measured steps of each run; more if they are short (default: 5)"
+    )
     parser.add_argument("--repeats", type=positive, default=3, help="runs of each plan, in turn (default: 3)")
     parser.add_argument("--cluster", help="what this machine does, a .toml file (default: it is measured first)")
     parser.add_argument(

@@ -23,7 +23,10 @@ from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
 from slicewise.units import amount, seconds
 
-COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "gradient")  # gradient: an all-reduce, and packing around it
+COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "bucket", "gradient")
+# what a collective is where it has no pace of its own. bucket: gradients in the runtime, summed where they lie;
+# gradient: those of another framework, and what it does around them
+_LIKE = {"bucket": "all_reduce", "gradient": "bucket"}
 READABLE = (1,)  # versions of the description
 SOFTWARE = ("plain", "tuned")
 MOST_DEVICES = 65_536  # beyond, tables over all devices fill memory; nobody has so many
@@ -55,8 +58,8 @@ class Tier:
 
     def link(self, operation: str) -> Link:
         found = self.collectives.get(operation)
-        if found is None and operation == "gradient":
-            found = self.collectives.get("all_reduce")
+        if found is None and operation in _LIKE:
+            return self.link(_LIKE[operation])
         return found or Link(self.latency_s, self.bytes_per_s)
 
 

@@ -20,6 +20,7 @@ class CollectivesFields(Table):
     all_reduce: LinkFields | UnsetType = UNSET
     all_gather: LinkFields | UnsetType = UNSET
     all_to_all: LinkFields | UnsetType = UNSET
+    bucket: LinkFields | UnsetType = UNSET
     gradient: LinkFields | UnsetType = UNSET
 
 

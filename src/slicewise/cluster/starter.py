@@ -20,7 +20,7 @@ _HEAD = """\
 #   cores = 64       # where ranks share cores: more ranks than cores slow each other down
 # [[tiers]] stand from the outermost link inwards; devices are the product of their sizes. Each may also have
 #   ports = 2        # links of each member, shared by the devices below it; without it 1
-#   [tiers.collectives.all_reduce]    # or all_gather, all_to_all, gradient: where a collective has a pace of its own
+#   [tiers.collectives.all_reduce]    # or all_gather, all_to_all, bucket, gradient: a pace of its own
 #   latency_s = 4e-6
 #   bytes_per_s = 30e9
 # A table [tuning] says what a framework does to the strategies of `slicewise oracle` (docs/calibration.md).

@@ -53,7 +53,7 @@ class Network:
         )
 
     @lru_cache(maxsize=4096)  # noqa: B019
-    def all_gather(self, axes: tuple[int, ...], operation: Op = Op.ALL_GATHER) -> AlphaBeta:
+    def all_gather(self, axes: tuple[int, ...], operation: str = Op.ALL_GATHER) -> AlphaBeta:
         """Outermost tier first: (s_t - 1) messages of what a device holds by then, m / (s_t * inner sizes)."""
         latency_s = s_per_byte = 0.0
         sizes = self.group_sizes(axes)
@@ -70,10 +70,14 @@ class Network:
             s_per_byte += (size - 1) / (size * inner) / self.cluster.bytes_per_s(tier, operation)
         return AlphaBeta(latency_s, s_per_byte)
 
-    def all_reduce(self, axes: tuple[int, ...]) -> AlphaBeta:
+    def all_reduce(self, axes: tuple[int, ...], operation: str = Op.ALL_REDUCE) -> AlphaBeta:
         """Reduce-scatter inwards-out, then all-gather outwards-in: twice the gather."""
-        half = self.all_gather(axes, Op.ALL_REDUCE)
+        half = self.all_gather(axes, operation)
         return AlphaBeta(2 * half.latency_s, 2 * half.s_per_byte)
+
+    def bucket(self, axes: tuple[int, ...]) -> AlphaBeta:
+        """An all-reduce of gradients, where they lie."""
+        return self.all_reduce(axes, "bucket")
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def all_to_all_latency_s(self, axes: tuple[int, ...]) -> float:
@@ -114,6 +118,10 @@ class Network:
     @cached_property
     def all_reduce_lines(self) -> AlphaBetas:
         return self._lines(self.all_reduce)
+
+    @cached_property
+    def bucket_lines(self) -> AlphaBetas:
+        return self._lines(self.bucket)
 
     @cached_property
     def all_to_all_latencies(self) -> Floats:

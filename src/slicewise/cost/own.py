@@ -162,6 +162,6 @@ class OwnModel(CostModel):
         summed = [items for weight, items in zip(layer.weights, part.weights, strict=True) if weight.updated]
         if not summed:
             return np.zeros(len(choices))
-        lines, items = self.network.all_reduce_lines, sum(summed)
+        lines, items = self.network.bucket_lines, sum(summed)
         share = np.minimum(1.0, items / self.training.bucket_items) if bucketed else 1.0
         return lines.latency_s[axes] * share + lines.s_per_byte[axes] * items * WEIGHT_BYTES

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise, product
 from math import hypot, prod
 
-from slicewise.cluster.cluster import Cluster
+from slicewise.cluster.cluster import Cluster, Link, Tier
 from slicewise.cluster.kernels import Kernels
 from slicewise.cost.training import PLAIN, Training
 from slicewise.graph.kind import Kind
@@ -57,6 +57,12 @@ def recost_terms(
     return totals
 
 
+def _link(tier: Tier, collective: str) -> Link | Tier:
+    """A collective's own pace, or that of the tier; a bucket is an all-reduce."""
+    like = tier.collectives.get("all_reduce") if collective == "bucket" else None
+    return tier.collectives.get(collective) or like or tier
+
+
 class _Page:
     """The page's formulas for one network on one machine."""
 
@@ -77,8 +83,8 @@ class _Page:
         self.beta: dict[tuple[str, int], float] = {}
         for number, tier in enumerate(cluster.tiers):
             below = prod(inner.size for inner in cluster.tiers[number + 1 :])
-            for collective in ("all_gather", "all_reduce", "all_to_all"):
-                link = tier.collectives.get(collective, tier)
+            for collective in ("all_gather", "all_reduce", "all_to_all", "bucket"):
+                link = _link(tier, collective)
                 self.alpha[collective, number] = link.latency_s
                 self.beta[collective, number] = link.bytes_per_s * min(1.0, tier.ports / below)
         self.racks, self.below = cluster.tiers[0].racks, prod(inner.size for inner in cluster.tiers[1:])
@@ -338,7 +344,7 @@ class _Page:
         letters = {letter for weight in layer.weights for letter in weight.dims}
         axes = tuple(axis for axis, dim in enumerate(slicing) if dim is not None and dim not in letters)
         items = self.updated_items(layer, slicing)
-        return self.all_reduce_s(axes, 4 * items) if items else 0.0
+        return 2 * self.all_gather_s(axes, 4 * items, "bucket") if items else 0.0
 
     def reduce_s(self, layer: Layer, slicing: Slicing, gets_gradient: bool) -> float:
         if layer.kind is Kind.ATTENTION:  # one number for every query of this rank
@@ -376,7 +382,7 @@ class _Page:
         if r > 1:
             assert self.racks is not None
             s[0] = q
-            seconds = (r - 1) * self.racks.collectives.get(collective, self.racks).latency_s
+            seconds = (r - 1) * _link(self.racks, collective).latency_s
             seconds += (r - 1) / (r * prod(s)) * message_bytes / self.uplink(collective, leaving)
         return seconds + sum(
             (s[t] - 1) * self.alpha[collective, t] + (s[t] - 1) / prod(s[t:]) * message_bytes / self.beta[collective, t]
@@ -393,13 +399,11 @@ class _Page:
         seconds = sum((s[t] - 1) * prod(s[t + 1 :]) * self.alpha["all_to_all", t] for t in self.tiers)
         if self.racks is None or not far:
             return seconds
-        return seconds + far * (
-            self.racks.collectives.get("all_to_all", self.racks).latency_s - self.alpha["all_to_all", 0]
-        )
+        return seconds + far * (_link(self.racks, "all_to_all").latency_s - self.alpha["all_to_all", 0])
 
     def uplink(self, collective: str, leaving: int) -> float:
         assert self.racks is not None
-        rate = self.racks.collectives.get(collective, self.racks).bytes_per_s
+        rate = _link(self.racks, collective).bytes_per_s
         return min(rate * min(1.0, self.racks.ports / (leaving * self.below)), self.beta[collective, 0])
 
     def _standing(self, axes: frozenset[int]) -> tuple[int, int, int, int]:

@@ -21,8 +21,6 @@ STRATEGY_SPREAD = 0.2  # strategies differ less from each other than machines do
 FIXED_SPREAD = 0.5
 FIXED_GUESS = 0.5  # where nothing is known of how shards keep their efficiency
 
-_LAYERWISE = ("all_reduce", "all_gather", "all_to_all")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
@@ -171,7 +169,7 @@ def _with_bandwidth(tier: Tier, value: float) -> Tier:
     """Of everything but gradients; collectives keep their ratio to each other."""
     factor = value / tier.bytes_per_s
     links = {
-        name: Link(link.latency_s, factor * link.bytes_per_s if name in _LAYERWISE else link.bytes_per_s)
+        name: Link(link.latency_s, link.bytes_per_s if name == "gradient" else factor * link.bytes_per_s)
         for name, link in _paces(tier).items()
     }
     return replace(tier, bytes_per_s=value, collectives=links)

@@ -80,7 +80,7 @@ def show_cluster(cluster: Cluster) -> None:
 def _operations(tier: Tier) -> list[str]:
     """Those with a pace of their own, and `any` for the rest if there is one."""
     own = [name for name in COLLECTIVES if name in tier.collectives]
-    covered = all(name in own for name in COLLECTIVES if name != "gradient")
+    covered = all(name in own for name in COLLECTIVES if name not in ("bucket", "gradient"))
     return own if covered else ["any", *own]
 
 

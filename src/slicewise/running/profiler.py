@@ -48,6 +48,7 @@ THOROUGH = Care(
     message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20),
 )
 _OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
+_BUCKET_BYTES = 2**24  # as large as on a slow link is still soon measured
 _SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
 ITEM_BYTES = 4
 _COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
@@ -161,7 +162,7 @@ def _tier(name: str, members: Members, care: Care) -> Tier:
 
     By the functions that layers call: packing and unpacking are part of every exchange.
     """
-    links = {op.value: _fit(probe, members, care) for op, probe in PROBES.items()}
+    links = {str(name): _fit(probe, members, care) for name, probe in PROBES.items()}
     reduced = links[Op.ALL_REDUCE.value]
     return Tier(
         name=name,
@@ -199,6 +200,12 @@ def _all_reduce(items: int, members: Members) -> Callable[[], object]:
     return lambda: total(x, members.group)
 
 
+def _bucket(items: int, members: Members) -> Callable[[], object]:
+    """Gradients are summed where they lie; zeros stay zeros."""
+    x = torch.zeros(items)
+    return lambda: dist.all_reduce(x, group=members.group)
+
+
 def _all_gather(items: int, members: Members) -> Callable[[], object]:
     x = torch.ones(_rows(items, members), _COLUMNS)
     return lambda: gathered(x, 1, members.size, members.group)
@@ -231,10 +238,11 @@ class LinkProbe:
         return self.passes * (ranks - 1) / ranks * message_bytes
 
 
-PROBES = {
+PROBES: dict[str, LinkProbe] = {
     Op.ALL_REDUCE: LinkProbe(_all_reduce, latencies=2, passes=2),
     Op.ALL_GATHER: LinkProbe(_all_gather, latencies=1, passes=1),
     Op.ALL_TO_ALL: LinkProbe(_all_to_all, latencies=1, passes=1),
+    "bucket": LinkProbe(_bucket, latencies=2, passes=2),
 }
 
 
@@ -249,17 +257,16 @@ def _fit(probe: LinkProbe, members: Members, care: Care) -> Link:
 
 
 def _overlap(care: Care) -> float:
-    """Which share of a gradient all-reduce hides behind compute, run together and apart; sizes as buckets have them."""
-    x, weight = torch.randn(256, 2048), torch.randn(2048, 2048)
-    gradients = torch.ones(4 * 2**20)
+    """Which share of a gradient bucket hides behind compute that takes longer, run together and apart."""
+    x, weight = torch.randn(512, 2048), torch.randn(2048, 2048)
+    bucket = torch.zeros(_BUCKET_BYTES // ITEM_BYTES)
 
     def together() -> None:
-        bucket = gradients.clone()
         work = dist.all_reduce(bucket, async_op=True)
         x @ weight
         work.wait()
 
-    apart = (lambda: x @ weight, lambda: total(gradients, None))
+    apart = (lambda: x @ weight, lambda: dist.all_reduce(bucket))
     compute_s, reduce_s, both_s = alternated_s([*apart, together], _OVERLAP_ROUNDS * care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,6 +38,7 @@ from slicewise.units import amount, seconds_of
 USUAL_NETWORKS = ("lenet5", "alexnet", "resnet50", "cosmoflow", "textcnn")
 USUAL_STRATEGIES = (LAYERWISE, "data", "spatial", "filter", "channel", "pipeline")
 PER_DEVICE = 4  # samples: CPUs are slow
+_LONG_ENOUGH_S, _MOST_STEPS = 1.0, 100  # of a run: steps of milliseconds differ most, and the first ones are not usual
 INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 152, 152, 152)}  # its own volumes take 16 GB a rank
 Ran = Mapping[str, Any]  # what `run --json` says
 Runner = Callable[[Plan, int], Ran]
@@ -72,9 +74,10 @@ def validate(
 
     Lists may be given as text with commas. `cost` is a cost model, several, or "all". `batch` is over all ranks: 4 per
     rank if left out. `input` is the shape of a network's samples, where that is not its own: `{"resnet50": (3, 128,
-    128)}`. Each plan runs `repeats` times, `iterations` steps each, in turn with the others. `rank` adds the order of
-    so many near-optimal plans per network. The machine is measured first, for every number of ranks, unless `cluster`
-    says what it does. `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
+    128)}`. Each plan runs `repeats` times, in turn with the others: `iterations` steps each, or more where they are
+    short, up to a second. `rank` adds the order of so many near-optimal plans per network. The machine is measured
+    first, for every number of ranks, unless `cluster` says what it does. `output` is a JSON file. `runner` runs a plan
+    where it is not this machine that does.
     """
     names, costs = listed(models), listed(MODELS if cost == "all" else cost)
     counts = [nproc_per_node] if isinstance(nproc_per_node, int) else list(nproc_per_node)
@@ -211,12 +214,18 @@ def _alternated(
             plan = subject.plan
             progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn + 1} of {repeats})")
             try:
-                ran[number].append(run(plan, iterations))
+                ran[number].append(run(plan, steps_of(plan, iterations)))
             except SlicewiseError as error:
                 failed.add(number)
                 ran[number] = []
                 skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
     return ran
+
+
+def steps_of(plan: Plan, least: int) -> int:
+    """How many to run: as many as take a second, but no fewer than `least`."""
+    wanted = min(_MOST_STEPS, ceil(_LONG_ENOUGH_S / plan.predicted.iteration_s))
+    return max(least, wanted)
 
 
 def _bar(subject: _Subject, cost: str, predicted: Prediction, results: Sequence[Ran]) -> Bar:

@@ -185,7 +185,7 @@ class ManyPlans:
         items, ready, axes = items[:, :most], ready[:, :most], axes[:, :most]
         order = np.argsort(ready, axis=1, kind="stable")
         items, ready, axes = (np.take_along_axis(table, order, axis=1) for table in (items, ready, axes))
-        lines = self.model.network.all_reduce_lines
+        lines = self.model.network.bucket_lines
         alone_s = np.where(items > 0, lines.latency_s[axes] + lines.s_per_byte[axes] * items * WEIGHT_BYTES, 0.0)
         return Buckets(ready=ready, alone_s=alone_s, tier=self._tiers[axes])
 

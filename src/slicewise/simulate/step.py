@@ -126,7 +126,7 @@ def simulate_step(model: CostModel, slicings: Mapping[str, Slicing], bucket_item
         done.add(name)
         while pending and done.issuperset(pending[0].layers):  # in order, as every rank starts them
             bucket = pending.popleft()
-            alone_s = model.network.all_reduce(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
+            alone_s = model.network.bucket(bucket.axes).seconds(bucket.items * WEIGHT_BYTES)
             machine.flights.append(_Flight(bucket, axes[bucket.axes[0]].tier, alone_s))
     # where communication takes cycles from compute, hiding it only moves part of its time
     exposed_s = machine.finish() + (1 - model.cluster.overlap) * machine.hidden_s

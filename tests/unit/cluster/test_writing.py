@@ -64,7 +64,9 @@ def test_gradients_go_at_the_pace_of_an_all_reduce_unless_they_have_their_own() 
     assert tier.link("gradient") == Link(tier.latency_s, tier.bytes_per_s)
     reducing = replace(tier, collectives={"all_reduce": Link(1e-6, 1e9)})
     assert reducing.link("gradient") == Link(1e-6, 1e9)
-    own = replace(tier, collectives={"all_reduce": Link(1e-6, 1e9), "gradient": Link(2e-6, 2e9)})
+    bucketed = replace(tier, collectives={"all_reduce": Link(1e-6, 1e9), "bucket": Link(3e-6, 3e9)})
+    assert bucketed.link("gradient") == bucketed.link("bucket") == Link(3e-6, 3e9)
+    own = replace(tier, collectives={"bucket": Link(1e-6, 1e9), "gradient": Link(2e-6, 2e9)})
     assert own.link("gradient") == Link(2e-6, 2e9)
 
 

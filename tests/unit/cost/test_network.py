@@ -64,6 +64,15 @@ def test_a_fitted_collective_uses_its_own_link() -> None:
     assert network.all_gather((0,)).seconds(M) == pytest.approx(4e-6 + M / 2 / 1e9)
 
 
+def test_buckets_go_at_the_pace_of_an_all_reduce_unless_they_have_their_own() -> None:
+    reducing = {"all_reduce": Link(1e-3, 1e6)}
+    network = Network(machine(2, collectives=reducing))
+    assert network.bucket((0,)) == network.all_reduce((0,))
+    own = Network(machine(2, collectives={**reducing, "bucket": Link(2e-3, 4e6)}))
+    assert own.bucket((0,)).seconds(M) == pytest.approx(2 * 2e-3 + M / 4e6)
+    assert own.all_reduce((0,)) == network.all_reduce((0,))
+
+
 def test_the_lines_of_every_set_of_axes_are_found_by_their_mask() -> None:
     """Bit k is axis k: 0b101 is the first and the third."""
     network = Network(machine(2, 4))
@@ -71,6 +80,7 @@ def test_the_lines_of_every_set_of_axes_are_found_by_their_mask() -> None:
         for lines, line in (
             (network.all_gather_lines, network.all_gather(axes)),
             (network.all_reduce_lines, network.all_reduce(axes)),
+            (network.bucket_lines, network.bucket(axes)),
         ):
             assert (lines.latency_s[mask], lines.s_per_byte[mask]) == (line.latency_s, line.s_per_byte)
         assert network.all_to_all_latencies[mask] == network.all_to_all_latency_s(axes)

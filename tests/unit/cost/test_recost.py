@@ -128,6 +128,8 @@ def test_it_shares_no_code_with_what_it_checks() -> None:
     }
     assert imported == {
         "slicewise.cluster.cluster.Cluster",
+        "slicewise.cluster.cluster.Link",
+        "slicewise.cluster.cluster.Tier",
         "slicewise.cluster.kernels.Kernels",
         "slicewise.cost.training.PLAIN",
         "slicewise.cost.training.Training",

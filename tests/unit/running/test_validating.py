@@ -13,8 +13,8 @@ from slicewise.graph.sources import load_graph
 from slicewise.plans.plan import Plan
 from slicewise.report.reporting import report
 from slicewise.report.validation import show_validation
-from slicewise.running.near_optimal import near_optimal
-from slicewise.running.validating import INPUT, listed, validate
+from slicewise.running.near_optimal import near_optimal, spread
+from slicewise.running.validating import INPUT, listed, steps_of, validate
 from tests.builders import machine
 from tests.pricing import Stopwatch
 
@@ -122,6 +122,28 @@ def test_near_optimal_begins_with_the_best() -> None:
     near = near_optimal(best, 5)
     assert near[0].slicings == best.slicings
     assert Counter(tuple(each.slicings.values()) for each in near).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize(
+    ("steps_s", "count", "places"),
+    [
+        ([1.0, 1.001, 1.002, 1.2, 1.4, 1.45, 3.0], 3, [0, 3, 5]),  # evenly apart, and none beyond 1.5 times the best
+        ([1.0, 2.0, 3.0, 4.0], 3, [0, 1, 2]),  # too few are short enough: the next ones
+        ([1.0, 1.1], 3, [0, 1]),  # there are no more
+        ([1.0, 1.0, 1.0], 2, [0, 1]),
+    ],
+)
+def test_near_optimal_plans_are_apart_in_time(steps_s: list[float], count: int, places: list[int]) -> None:
+    assert spread(steps_s, count) == places
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(0.001, 100), (0.03, 34), (0.2, 5), (0.25, 5), (10.0, 5)])
+def test_short_steps_are_run_for_a_second(step_s: float, steps: int) -> None:
+    from slicewise.planning.asking import plan
+
+    best = plan("lenet5", machine(2), batch=8)
+    predicted = replace(best.predicted, iteration_s=step_s)
+    assert steps_of(replace(best, predicted=predicted), 5) == steps
 
 
 def test_samples_that_are_not_a_networks_own_are_samples_that_it_takes() -> None:
