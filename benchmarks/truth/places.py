@@ -16,6 +16,7 @@ from slicewise.cluster.cluster import Cluster, load_cluster
 from slicewise.errors import RequestError
 from slicewise.plans.plan import Plan
 from slicewise.running.launch import MALLOC_TUNABLES
+from slicewise.running.validating import run_command
 
 RANKS = 2
 
@@ -27,14 +28,11 @@ class Place:
     hosts: Sequence[Host]
     machine: Cluster
 
-    def run(self, plan: Plan, iterations: int) -> Mapping[str, Any]:
+    def run(self, plan: Plan, iterations: int, against: Plan | None = None) -> Mapping[str, Any]:
         """What `slicewise run` says of it."""
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "plan.json"
-            plan.save(path)
-            document: dict[str, Any] = json.loads(
-                _everywhere(self.hosts, "run", str(path), "--iterations", str(iterations), "--json")
-            )
+            command = run_command(Path(folder), plan, iterations, against)
+            document: dict[str, Any] = json.loads(_everywhere(self.hosts, *command))
         return document
 
 

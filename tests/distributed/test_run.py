@@ -16,10 +16,11 @@ from slicewise.cluster.freshness import here
 from slicewise.cost.training import Training
 from slicewise.diagnosis.readers.files import read_files
 from slicewise.equality.sizes import needed_bytes
-from slicewise.errors import RequestError
+from slicewise.errors import PlanError, RequestError
 from slicewise.graph.sources import load_graph
 from slicewise.planning import baseline_plan, pipeline_plan, plan
 from slicewise.plans.plan import Plan
+from slicewise.running.contenders import check_rival
 from slicewise.running.worker import RunRequest, run_rank
 from slicewise.search.baselines import BASELINES
 from slicewise.strategy import STRATEGIES
@@ -189,6 +190,29 @@ def test_opponents_train_the_same_network(quartet: World, cluster: str, opponent
     assert result[opponent]["losses"] == pytest.approx(result["losses"], rel=1e-4)
     assert result[opponent]["bytes_moved"] > 0
     assert result[opponent]["speedup"]["pairs"] == 2
+
+
+@pytest.mark.parametrize(("model", "one", "other"), [(RESIDUAL, "data", "filter"), (TOKENS, "pipeline", "data")])
+def test_two_plans_train_the_same_network_in_turn(
+    quartet: World, cluster: str, model: str, one: str, other: str
+) -> None:
+    first, second = _plan(cluster, one, model), _plan(cluster, other, model)
+    result = _result(quartet, first, compare=second)
+    assert result["other"]["losses"] == pytest.approx(result["losses"], rel=1e-4)
+    assert result["other"]["bytes_moved"] == _result(quartet, second)["bytes_moved"]
+    assert result["other"]["bytes_moved"] != result["bytes_moved"]
+    assert result["other"]["speedup"]["pairs"] == 2
+
+
+def test_a_plan_is_compared_with_one_for_the_same_training_alone(cluster: str) -> None:
+    chosen = _plan(cluster, "data")
+    for other, reason in (
+        (_plan(cluster, "data", batch=16), r"a plan for the same batch: 8 \(got 16\)"),
+        (_plan(cluster, "data", optimizer="adam"), r"the same optimizer: sgd \(got adam\)"),
+        (_plan(cluster, "pipeline"), "takes no pipeline here: run the pipeline's plan"),
+    ):
+        with pytest.raises(PlanError, match=reason):
+            check_rival(chosen, other)
 
 
 def test_ranks_are_fed_their_own_samples(quartet: World, cluster: str) -> None:

@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--iterations", type=steps, default=10, help="measured steps (default: 10)")
     parser.add_argument("--check", action="store_true", help="compare loss and every gradient with one device")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline for ui.perfetto.dev")
-    parser.add_argument("--compare", metavar="ddp|fsdp", help="measure it in turn with the plan, step by step")
+    parser.add_argument(
+        "--compare", metavar="ddp|fsdp|PLAN", help="measure that, or another plan, in turn with the plan, step by step"
+    )
     parser.add_argument("--data", metavar="MODULE:FACTORY", help="batches of your own (default: synthetic)")
     parser.add_argument("--seed", type=seed, default=0, help="of weights and samples (default: 0)")
     add_kept(parser)
@@ -126,14 +128,13 @@ def _handed_on(options: argparse.Namespace) -> list[str]:
 
 def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) -> "Plan":
     """The plan to run, made or loaded, and checked against model, ranks and batch before any work."""
-    from slicewise.errors import PlanError, RequestError, UnknownName
+    from slicewise.errors import PlanError, RequestError
     from slicewise.graph.sources import check_runnable
     from slicewise.saving import check_target
 
     if options.trace:
         check_target(options.trace)
-    if options.compare not in (None, "ddp", "fsdp"):
-        raise UnknownName("opponent", options.compare, ("ddp", "fsdp"))
+    other = _other_plan(options)
     if options.data:
         from slicewise.graph.factories import load_factory
 
@@ -148,10 +149,7 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
     if plan.training.dtype not in RUN:
         raise PlanError(f"`run` trains in {' or '.join(RUN)}, the plan is for {plan.training.dtype}; plan again")
     try:
-        if plan.pipeline:
-            plan.pipeline.check(plan.sized(graph), plan.devices)
-        else:
-            plan.check(plan.sized(graph), plan.mesh)
+        _check_sliced(plan, graph)
     except RequestError as error:
         if not options.batch:
             raise
@@ -161,7 +159,33 @@ def requested_plan(options: argparse.Namespace, ranks: int | None, said: str) ->
             f"{plan.model}: `run` trains networks with one input and one output of two or more classes "
             f"(got outputs {', '.join(str(output.shape) for output in graph.outputs)}); use parallelize in a script"
         )
+    if other is not None:
+        from slicewise.running.contenders import check_rival
+
+        check_rival(plan, other)
+        _check_sliced(other, graph)
     return plan
+
+
+def _other_plan(options: argparse.Namespace) -> "Plan | None":
+    """That `--compare` names a file of."""
+    from slicewise.errors import RequestError
+    from slicewise.plans.plan import Plan
+
+    if options.compare in (None, "ddp", "fsdp"):
+        return None
+    if not Path(options.compare).exists() and not options.compare.endswith(".json"):
+        raise RequestError(f"--compare takes ddp, fsdp or a plan file (got {options.compare!r})")
+    other = Plan.load(Path(options.compare))
+    return replace(other, batch=options.batch) if options.batch else other
+
+
+def _check_sliced(plan: "Plan", graph: "LayerGraph") -> None:
+    """Whether it fits the network."""
+    if plan.pipeline:
+        plan.pipeline.check(plan.sized(graph), plan.devices)
+    else:
+        plan.check(plan.sized(graph), plan.mesh)
 
 
 def _check_kept(options: argparse.Namespace) -> None:
@@ -240,11 +264,12 @@ def _rank(options: argparse.Namespace) -> int:
     device = start_rank()
     watch_and_end(options.stall_timeout)
     try:
+        plan, other = _agreed_plans(options)
         request = RunRequest(
-            plan=_agreed_plan(options),
+            plan=plan,
             iterations=options.iterations,
             check=options.check,
-            compare=options.compare,
+            compare=other or options.compare,
             trace=options.trace,
             data=options.data,
             seed=options.seed,
@@ -274,8 +299,8 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         show_run(result)
 
 
-def _agreed_plan(options: argparse.Namespace) -> "Plan":
-    """Rank 0 makes or loads it and tells the others, or tells them why there is none."""
+def _agreed_plans(options: argparse.Namespace) -> "tuple[Plan, Plan | None]":
+    """And the one that it is compared with. Rank 0 makes or loads them and tells the others, or why there is none."""
     from slicewise.plans.plan import Plan
     from slicewise.running.ranks import ranks, told_by_the_first
     from slicewise.runtime.environment import FAILURE_FILE
@@ -284,6 +309,9 @@ def _agreed_plan(options: argparse.Namespace) -> "Plan":
         # a launcher has checked the plan already
         launched = FAILURE_FILE in os.environ
         plan = _loaded_plan(options) if launched else requested_plan(options, ranks(), "the number of ranks")
-        return plan.to_dict()
+        other = _other_plan(options)
+        return {"plan": plan.to_dict(), "other": other and other.to_dict()}
 
-    return Plan.from_dict(told_by_the_first(make), options.plan)
+    told = told_by_the_first(make)
+    other = Plan.from_dict(told["other"], options.compare) if told["other"] else None
+    return Plan.from_dict(told["plan"], options.plan), other

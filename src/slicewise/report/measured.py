@@ -24,7 +24,7 @@ def show_run(result: Mapping[str, Any]) -> None:
     if "check" in result:
         _show_check(page, result["check"])
     _show_bytes(page, result)
-    for key, name in (("ddp", "DistributedDataParallel"), ("fsdp", "FSDP2")):
+    for key, name in (("ddp", "DistributedDataParallel"), ("fsdp", "FSDP2"), ("other", "the other plan")):
         if key in result:
             _show_opponent(page, result, result[key], name)
     page.show(_table(result))

@@ -1,4 +1,4 @@
-"""The ways to train a network that `run` measures against each other: sliced, DDP, FSDP."""
+"""The ways to train a network that `run` measures against each other: sliced, DDP, FSDP, sliced otherwise."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -90,13 +90,24 @@ def fsdp_contender(model: nn.Module, training: Training, loss: Loss) -> Contende
     return plain_contender("fsdp", net, training, loss)
 
 
+OTHER = "other"  # a second plan
 OPPONENTS: dict[str, Callable[[nn.Module, Training, Loss], Contender]] = {
     "ddp": ddp_contender,
     "fsdp": fsdp_contender,
 }
 
 
-def opponent(name: str, model: nn.Module, plan: Plan, loss: Loss) -> Contender:
+def planned_contender(model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
+    make = pipeline_contender if plan.pipeline else sliced_contender
+    return make(model, graph, plan, loss)
+
+
+def opponent(name: str | Plan, model: nn.Module, graph: LayerGraph, plan: Plan, loss: Loss) -> Contender:
+    """`name`: of OPPONENTS, or another plan; what is sliced is fed a rank's own samples."""
+    if isinstance(name, Plan):
+        check_rival(plan, name)
+        other = replace(planned_contender(model, graph, name, loss), name=OTHER)
+        return _fed_samples(other) if plan.pipeline and not name.pipeline else other
     if name not in OPPONENTS:
         raise UnknownName("opponent", name, OPPONENTS)
     if plan.batch % plan.devices:
@@ -104,8 +115,29 @@ def opponent(name: str, model: nn.Module, plan: Plan, loss: Loss) -> Contender:
             f"{name} needs a batch that divides over {plan.devices} ranks (got {plan.batch}); leave out --compare"
         )
     made = OPPONENTS[name](model, plan.training, loss)
-    # a pipeline's ranks are fed the whole batch
-    return replace(made, forward_backward=lambda fed: made.forward_backward(fed.fed(True))) if plan.pipeline else made
+    return _fed_samples(made) if plan.pipeline else made
+
+
+def check_rival(plan: Plan, other: Plan) -> None:
+    """Two plans of one training."""
+    for what, one, two in (
+        ("model", plan.model, other.model),
+        ("devices", plan.devices, other.devices),
+        ("batch", plan.batch, other.batch),
+        ("dtype", plan.training.dtype, other.training.dtype),
+        ("optimizer", plan.training.optimizer, other.training.optimizer),
+    ):
+        if one != two:
+            raise PlanError(f"--compare takes a plan for the same {what}: {one} (got {two})")
+    if other.pipeline and not plan.pipeline:
+        raise PlanError("--compare takes no pipeline here: run the pipeline's plan, and compare it with this one")
+    if plan.pipeline and not other.pipeline and plan.batch % plan.devices:
+        raise PlanError(f"--compare needs a batch that divides over {plan.devices} ranks here (got {plan.batch})")
+
+
+def _fed_samples(made: Contender) -> Contender:
+    """Beside a pipeline, whose ranks are fed the whole batch."""
+    return replace(made, forward_backward=lambda fed: made.forward_backward(fed.fed(True)))
 
 
 def blocks(model: nn.Module) -> list[nn.Module]:

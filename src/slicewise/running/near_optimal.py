@@ -2,7 +2,7 @@
 
 layers    0 1 2 3 4 5 6 7
 best      N N N N F F F C          a cut at 4:    N N N N | F F F F      the best before it, `filter` behind
-filter    F F F F F F F F                         F F F F | F F F C      and the other way round
+filter    F F F F F F F F                         F F F F | F F F C      the other way round, and any other two
 
 Plans that are predicted to take the same within a percent have no order that a clock could see. So they are spread:
 
@@ -56,9 +56,8 @@ def _mixed(
     whole: Sequence[Mapping[str, Slicing]], names: Sequence[str], random: Random, count: int
 ) -> Iterator[dict[str, Slicing]]:
     for _ in range(count):
-        before, behind, cut = whole[0], random.choice(whole), random.randrange(len(names))
-        if random.random() < 0.5:
-            before, behind = behind, before
+        before, behind = random.sample(whole, 2)
+        cut = random.randrange(len(names))
         yield {name: (before if number < cut else behind)[name] for number, name in enumerate(names)}
 
 

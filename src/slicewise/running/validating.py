@@ -41,7 +41,7 @@ PER_DEVICE = 4  # samples: CPUs are slow
 _LONG_ENOUGH_S, _MOST_STEPS = 1.0, 100  # of a run: steps of milliseconds differ most, and the first ones are not usual
 INPUT: Mapping[str, tuple[int, ...]] = {"cosmoflow": (4, 152, 152, 152)}  # its own volumes take 16 GB a rank
 Ran = Mapping[str, Any]  # what `run --json` says
-Runner = Callable[[Plan, int], Ran]
+Runner = Callable[[Plan, int, Plan | None], Ran]  # a plan, its steps, and one to run in turn with it, step by step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +203,7 @@ def _alternated(
     repeats: int,
     skipped: list[dict[str, Any]],
     progress: Callable[[str], None],
+    against: Plan | None = None,
 ) -> list[list[Ran]]:
     """All of them in turn, `repeats` times; none of what failed."""
     ran: list[list[Ran]] = [[] for _ in subjects]
@@ -214,7 +215,7 @@ def _alternated(
             plan = subject.plan
             progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn + 1} of {repeats})")
             try:
-                ran[number].append(run(plan, steps_of(plan, iterations)))
+                ran[number].append(run(plan, steps_of(plan, iterations), against))
             except SlicewiseError as error:
                 failed.add(number)
                 ran[number] = []
@@ -270,16 +271,22 @@ def _rankings(
     skipped: list[dict[str, Any]],
     progress: Callable[[str], None],
 ) -> list[Ranking]:
-    ran = _alternated(near, run, iterations, repeats, skipped, progress)
+    """Each in turn with the best, step by step: how much longer it takes than that does not drift with the machine."""
+    best = near[0].plan
+    ran = _alternated(near, run, iterations, repeats, skipped, progress, against=best)
+    best_s = median([result["other"]["iteration_s"]["median"] for results in ran for result in results] or [0.0])
     found = []
     for cost in costs:
         pairs = [
-            (subject.predicted[cost].iteration_s, median(result["iteration_s"]["median"] for result in results))
+            (
+                subject.predicted[cost].iteration_s,
+                best_s / median(result["other"]["speedup"]["median"] for result in results),
+            )
             for subject, results in zip(near, ran, strict=True)
             if results and cost in subject.predicted
         ]
         if len(pairs) > 1:
-            plan = near[0].plan
+            plan = best
             predicted_s, measured_s = zip(*pairs, strict=True)
             found.append(
                 Ranking(
@@ -293,11 +300,19 @@ def _rankings(
     return found
 
 
-def _run(plan: Plan, iterations: int) -> Ran:
+def _run(plan: Plan, iterations: int, against: Plan | None) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plan.json"
-        plan.save(path)
-        return _slicewise("run", str(path), "--iterations", str(iterations), "--json")
+        return _slicewise(*run_command(Path(folder), plan, iterations, against))
+
+
+def run_command(folder: Path, plan: Plan, iterations: int, against: Plan | None) -> list[str]:
+    """`slicewise run` of a plan, for a program that reads the answer; plans are saved in `folder`."""
+    plan.save(folder / "plan.json")
+    command = ["run", str(folder / "plan.json"), "--iterations", str(iterations), "--json"]
+    if against is not None:
+        against.save(folder / "against.json")
+        command += ["--compare", str(folder / "against.json")]
+    return command
 
 
 def _slicewise(*arguments: str) -> dict[str, Any]:

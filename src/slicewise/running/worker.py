@@ -23,7 +23,7 @@ from slicewise.graph.sources import build_model
 from slicewise.partition.stages import Cuts
 from slicewise.planning.predicting import predicted_of
 from slicewise.plans.plan import Plan
-from slicewise.running.contenders import Contender, opponent, pipeline_contender, sliced_contender
+from slicewise.running.contenders import Contender, opponent, planned_contender
 from slicewise.running.keeping import Keeper
 from slicewise.running.measure import (
     alternate,
@@ -49,7 +49,7 @@ class RunRequest:
     iterations: int = 10
     warm_up: int = 2
     check: bool = False
-    compare: str | None = None  # ddp or fsdp
+    compare: str | Plan | None = None  # ddp, fsdp, or another plan
     trace: Path | None = None
     data: str | None = None  # module:factory
     seed: int = 0
@@ -79,10 +79,9 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         mark("check")
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
     feed = _feed(request, graph.with_batch(plan.batch), device)
-    make = pipeline_contender if plan.pipeline else sliced_contender
-    contenders = [make(model, graph, plan, feed.loss)]
+    contenders = [planned_contender(model, graph, plan, feed.loss)]
     if request.compare:
-        contenders.append(opponent(request.compare, model, plan, feed.loss))
+        contenders.append(opponent(request.compare, model, graph, plan, feed.loss))
     del model
     sliced = contenders[0]
     keeper, first = _keeper(request, sliced), 0

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,17 @@ class Runs:
     def __init__(self) -> None:
         self.order: list[Plan] = []
 
-    def __call__(self, plan: Plan, iterations: int) -> dict[str, Any]:
+    def __call__(self, plan: Plan, iterations: int, against: Plan | None) -> dict[str, Any]:
         self.order.append(plan)
         if plan.request is not None and plan.request.strategy == "filter":
             raise RequestError("out of luck")
         seconds = 2 * plan.predicted.iteration_s
         step = {"median": seconds, "p10": 0.9 * seconds, "p90": 1.1 * seconds}
-        return {"iteration_s": step, "compute_s": seconds, "peak_memory_bytes": [1000, 2000]}
+        told = {"iteration_s": step, "compute_s": seconds, "peak_memory_bytes": [1000, 2000]}
+        if against is not None:
+            other_s = 2 * against.predicted.iteration_s
+            told["other"] = {"iteration_s": {"median": other_s}, "speedup": {"median": other_s / seconds}}
+        return told
 
 
 def test_all_cost_models_are_those_of_the_registry_and_each_says_whether_layers_are_timed(
@@ -113,6 +118,25 @@ def test_plans_around_the_best_are_legal_different_and_ordered() -> None:
     (ranking,) = found.rankings
     assert len(ranking.predicted_s) == 6
     assert list(ranking.predicted_s) == sorted(ranking.predicted_s)
+
+
+def test_near_optimal_plans_are_ordered_by_how_much_longer_than_the_best_they_take() -> None:
+    """On a machine that becomes slower with every run, and where each plan takes a tenth longer than the one before."""
+    slower = count(1)
+
+    def run(plan: Plan, iterations: int, against: Plan | None) -> dict[str, Any]:
+        assert against is not None or plan.request is not None
+        pace = next(slower)
+        step = {"median": 3.0 * pace, "p10": 1.0, "p90": 9.0}
+        other = {"iteration_s": {"median": 2.0}, "speedup": {"median": 1 / (1 + 0.1 * (pace - 2))}}
+        return {"iteration_s": step, "compute_s": 1.0, "peak_memory_bytes": [1], "other": other}
+
+    asked: dict[str, Any] = {"models": "lenet5", "strategies": "data", "cost": "analytic", "batch": 8}
+    found = validate(**asked, rank=5, repeats=1, cluster=machine(2), runner=run)
+    (ranking,) = found.rankings
+    assert ranking.measured_s == pytest.approx([2.0, 2.2, 2.4, 2.6, 2.8])
+    assert ranking.spearman == pytest.approx(1.0)
+    assert ranking.regret == 0.0
 
 
 def test_near_optimal_begins_with_the_best() -> None:
