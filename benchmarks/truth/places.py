@@ -35,14 +35,24 @@ class Place:
             document: dict[str, Any] = json.loads(_everywhere(self.hosts, *command))
         return document
 
+    def measured(self, ranks: int) -> Cluster:
+        """The machine as it is now."""
+        assert ranks == RANKS
+        return _measured(self.hosts)
+
+
+def _measured(found: Sequence[Host]) -> Cluster:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "machine.toml"
+        _everywhere(found, "calibrate", "--quick", "-o", str(path))
+        return replace(load_cluster(path), name="local")
+
 
 @contextmanager
 def place(megabits_per_s: int | None) -> Iterator[Place]:
     """This machine's loopback (None), or two emulated hosts; `calibrate --quick` over that link."""
-    with hosts(megabits_per_s, RANKS) as found, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "machine.toml"
-        _everywhere(found, "calibrate", "--quick", "-o", str(path))
-        yield Place(hosts=found, machine=replace(load_cluster(path), name="local"))
+    with hosts(megabits_per_s, RANKS) as found:
+        yield Place(hosts=found, machine=_measured(found))
 
 
 def _everywhere(places: Sequence[Host], *command: str) -> str:

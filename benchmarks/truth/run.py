@@ -53,7 +53,7 @@ def main() -> None:
                 batch=BATCH,
                 iterations=options.iterations,
                 repeats=options.repeats,
-                cluster=found.machine,
+                cluster=found.measured,
                 runner=found.run,
                 progress=_tell,
             )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -90,7 +91,11 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
+    references_s = [reference_s()]  # once more after each part: a machine is not the same all the while
     points = all_points(device, care.layer_rounds, care.scales)
+    references_s.append(reference_s())
+    tiers = tuple(_tier(name, members, care) for name, members in neighbours.items())
+    references_s.append(reference_s())
     rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
     peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(care)
@@ -107,13 +112,13 @@ def _measure(device: torch.device, care: Care) -> Calibration:
     cluster = Cluster(
         name="local",
         device=described,
-        tiers=tuple(_tier(name, members, care) for name, members in neighbours.items()),
+        tiers=tiers,
         overlap=_overlap(care),
         # where the ranks measured shared cores already, more of them share no further
         cores=hosts * max(os.cpu_count() or 1, per_host) if not on_gpu else None,
         origin="fitted",
         measured_on=here(dist.get_world_size(), described.name if on_gpu else None),
-        reference_s=reference_s(),
+        reference_s=fmean(references_s),
     )
     return Calibration(cluster=cluster, points=tuple(points))
 

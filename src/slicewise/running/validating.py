@@ -1,8 +1,11 @@
 """Predictions against runs: every network under every strategy, planned, priced by every cost model, and run.
 
-calibrate                        once per number of ranks, unless a cluster is given
-plan, price                      every (network, strategy)
-run  data  filter  pipeline ...  in turn, and all of them again: a machine that drifts treats them alike
+calibrate, plan, price           every (network, strategy); nothing is measured where a cluster is given
+run  data  filter  pipeline ...  in turn
+calibrate, price                 the same plans, for the machine as it is now
+run  data  filter  pipeline ...  once more, and so on: a machine that drifts treats all alike, runs and predictions
+
+A prediction is the mean of all of its turns, and knows nothing of the runs.
 """
 
 import json
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
@@ -52,6 +55,12 @@ class _Subject:
     strategy: str
     predicted: Mapping[str, Prediction]
 
+    def on(self, machine: Cluster, budget_s: float | None) -> "_Subject":
+        """The same plan, priced anew for a machine that was measured again."""
+        plan = replace(self.plan, machine=machine)
+        priced = {cost: _predicted(replace(plan, cost_model=cost), budget_s) for cost in self.predicted}
+        return replace(self, plan=plan, predicted=priced)
+
 
 def validate(
     *,
@@ -64,7 +73,7 @@ def validate(
     input: Mapping[str, tuple[int, ...]] = INPUT,
     iterations: int = 5,
     repeats: int = 3,
-    cluster: str | Path | Cluster | None = None,
+    cluster: str | Path | Cluster | Callable[[int], Cluster] | None = None,
     profile_budget: float | str | None = None,
     output: str | Path | None = None,
     runner: Runner | None = None,
@@ -76,8 +85,8 @@ def validate(
     rank if left out. `input` is the shape of a network's samples, where that is not its own: `{"resnet50": (3, 128,
     128)}`. Each plan runs `repeats` times, in turn with the others: `iterations` steps each, or more where they are
     short, up to a second. `rank` adds the order of so many near-optimal plans per network. The machine is measured
-    first, for every number of ranks, unless `cluster` says what it does. `output` is a JSON file. `runner` runs a plan
-    where it is not this machine that does.
+    before each turn, for every number of ranks, unless `cluster` says what it does, or is a function that measures it.
+    `output` is a JSON file. `runner` runs a plan where it is not this machine that does.
     """
     names, costs = listed(models), listed(MODELS if cost == "all" else cost)
     counts = [nproc_per_node] if isinstance(nproc_per_node, int) else list(nproc_per_node)
@@ -100,7 +109,8 @@ def validate(
     rankings: list[Ranking] = []
     run = runner or _run
     for count in counts:
-        machine = _machine(cluster, count, progress)
+        measured = partial(_machine, cluster, count, progress)
+        machine = measured()
         plan = partial(_planned, machine=machine, batch=batch or PER_DEVICE * count, shapes=shapes)
         subjects: list[_Subject] = []
         for model in names:
@@ -112,7 +122,8 @@ def validate(
                     subjects.append(_priced(made, strategy, costs, budget_s, skipped))
                 except SlicewiseError as error:
                     skipped.append(_why(model, strategy, count, error))
-        bars += _bars(subjects, run, iterations, repeats, skipped, progress)
+        later = partial(_later, measured, budget_s) if cluster is None or callable(cluster) else None
+        bars += _bars(subjects, run, iterations, repeats, skipped, progress, later)
         if rank is not None:
             for model in names:
                 progress(f"the order of {rank} plans of {model} on {count} ranks")
@@ -146,7 +157,18 @@ def _check_room(made: Plan) -> None:
         )
 
 
-def _machine(cluster: str | Path | Cluster | None, ranks: int, progress: Callable[[str], None]) -> Cluster:
+def _later(measured: Callable[[], Cluster], budget_s: float | None, subjects: Sequence[_Subject]) -> list[_Subject]:
+    """For the machine as it is when they are run once more."""
+    machine = measured()
+    return [subject.on(machine, budget_s) for subject in subjects]
+
+
+def _machine(
+    cluster: str | Path | Cluster | Callable[[int], Cluster] | None, ranks: int, progress: Callable[[str], None]
+) -> Cluster:
+    if callable(cluster):
+        progress(f"measuring the machine on {ranks} ranks")
+        return cluster(ranks)
     if cluster is not None:
         return (cluster if isinstance(cluster, Cluster) else load_cluster(cluster)).with_devices(ranks)
     progress(f"measuring this machine on {ranks} ranks")
@@ -186,41 +208,46 @@ def _bars(
     repeats: int,
     skipped: list[dict[str, Any]],
     progress: Callable[[str], None],
+    later: Callable[[Sequence[_Subject]], list[_Subject]] | None,
 ) -> list[Bar]:
-    ran = _alternated(subjects, run, iterations, repeats, skipped, progress)
-    return [
-        _bar(subject, cost, predicted, results)
-        for subject, results in zip(subjects, ran, strict=True)
-        if results
-        for cost, predicted in subject.predicted.items()
-    ]
-
-
-def _alternated(
-    subjects: Sequence[_Subject],
-    run: Runner,
-    iterations: int,
-    repeats: int,
-    skipped: list[dict[str, Any]],
-    progress: Callable[[str], None],
-    against: Plan | None = None,
-) -> list[list[Ran]]:
-    """All of them in turn, `repeats` times; none of what failed."""
+    """`later`: the same subjects for the machine as it is in another turn."""
+    turns: list[Sequence[_Subject]] = []
     ran: list[list[Ran]] = [[] for _ in subjects]
     failed: set[int] = set()
     for turn in range(repeats):
-        for number, subject in enumerate(subjects):
-            if number in failed:
-                continue
-            plan = subject.plan
-            progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn + 1} of {repeats})")
-            try:
-                ran[number].append(run(plan, steps_of(plan, iterations), against))
-            except SlicewiseError as error:
-                failed.add(number)
-                ran[number] = []
-                skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
-    return ran
+        turns.append(later(subjects) if turn and later else subjects)
+        _run_all(turns[-1], ran, failed, run, iterations, skipped, progress, f"{turn + 1} of {repeats}")
+    return [
+        _bar(subject, cost, [turn[number].predicted[cost] for turn in turns], ran[number])
+        for number, subject in enumerate(subjects)
+        if number not in failed
+        for cost in subject.predicted
+    ]
+
+
+def _run_all(
+    subjects: Sequence[_Subject],
+    ran: list[list[Ran]],
+    failed: set[int],
+    run: Runner,
+    iterations: int,
+    skipped: list[dict[str, Any]],
+    progress: Callable[[str], None],
+    turn: str,
+    against: Plan | None = None,
+) -> None:
+    """One turn: each once more, but for what has failed; `ran` has none of that."""
+    for number, subject in enumerate(subjects):
+        if number in failed:
+            continue
+        plan = subject.plan
+        progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn})")
+        try:
+            ran[number].append(run(plan, steps_of(plan, iterations), against))
+        except SlicewiseError as error:
+            failed.add(number)
+            ran[number] = []
+            skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
 
 
 def steps_of(plan: Plan, least: int) -> int:
@@ -229,8 +256,8 @@ def steps_of(plan: Plan, least: int) -> int:
     return max(least, wanted)
 
 
-def _bar(subject: _Subject, cost: str, predicted: Prediction, results: Sequence[Ran]) -> Bar:
-    plan, told = subject.plan, predicted.to_dict()
+def _bar(subject: _Subject, cost: str, predicted: Sequence[Prediction], results: Sequence[Ran]) -> Bar:
+    plan, told = subject.plan, [prediction.to_dict() for prediction in predicted]
     steps = [result["iteration_s"] for result in results]
     measured_s = median(step["median"] for step in steps)
     low, high = (
@@ -243,19 +270,19 @@ def _bar(subject: _Subject, cost: str, predicted: Prediction, results: Sequence[
         strategy=subject.strategy,
         ranks=plan.devices,
         cost_model=cost,
-        predicted_s=predicted.iteration_s,
+        predicted_s=fmean(prediction.iteration_s for prediction in predicted),
         measured_s=measured_s,
         spread=(high - low) / measured_s,
         batch=plan.batch,
         terms={
             term.name: (
-                float(told.get(f"{term.waited}_s", 0.0)),
+                fmean(float(fields.get(f"{term.waited}_s", 0.0)) for fields in told),
                 median(max(0.0, result.get(f"{term.name}_s", 0.0)) for result in results),
             )
             for term in LAYER_TERMS
         },
         memory_bytes=(
-            float(predicted.peak_memory_bytes),
+            float(predicted[0].peak_memory_bytes),
             float(median(max(result["peak_memory_bytes"]) for result in results)),
         ),
         drift=median(drifts) if (drifts := [r["drift"] for r in results if r.get("drift") is not None]) else None,
@@ -273,7 +300,10 @@ def _rankings(
 ) -> list[Ranking]:
     """Each in turn with the best, step by step: how much longer it takes than that does not drift with the machine."""
     best = near[0].plan
-    ran = _alternated(near, run, iterations, repeats, skipped, progress, against=best)
+    ran: list[list[Ran]] = [[] for _ in near]
+    failed: set[int] = set()
+    for turn in range(repeats):
+        _run_all(near, ran, failed, run, iterations, skipped, progress, f"{turn + 1} of {repeats}", against=best)
     best_s = median([result["other"]["iteration_s"]["median"] for results in ran for result in results] or [0.0])
     found = []
     for cost in costs:
