@@ -12,9 +12,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from math import ceil
 from pathlib import Path
 from statistics import fmean, median
@@ -107,7 +108,7 @@ def validate(
     skipped: list[dict[str, Any]] = []
     bars: list[Bar] = []
     rankings: list[Ranking] = []
-    run = runner or _run
+    runs = _Runs(run=runner or _run, iterations=iterations, repeats=repeats, skipped=skipped, progress=progress)
     for count in counts:
         measured = partial(_machine, cluster, count, progress)
         machine = measured()
@@ -122,14 +123,14 @@ def validate(
                     subjects.append(_priced(made, strategy, costs, budget_s, skipped))
                 except SlicewiseError as error:
                     skipped.append(_why(model, strategy, count, error))
-        later = partial(_later, measured, budget_s) if cluster is None or callable(cluster) else None
-        bars += _bars(subjects, run, iterations, repeats, skipped, progress, later)
+        changes = cluster is None or callable(cluster)
+        bars += _bars(subjects, runs, partial(_later, measured, budget_s) if changes else None)
         if rank is not None:
             for model in names:
                 progress(f"the order of {rank} plans of {model} on {count} ranks")
                 best = plan(model)
                 near = [_priced(plan, LAYERWISE, costs, budget_s, skipped) for plan in near_optimal(best, rank)]
-                rankings += _rankings(near, costs, run, iterations, repeats, skipped, progress)
+                rankings += _rankings(near, costs, runs)
     found = Validation(bars=tuple(bars), rankings=tuple(rankings), skipped=tuple(skipped), input=shapes)
     if output is not None:
         write_file(Path(output), json.dumps(found.to_dict(), indent=1) + "\n")
@@ -201,53 +202,55 @@ def _predicted(plan: Plan, budget_s: float | None) -> Prediction:
     return predicted_of(plan, plan.network(), plan.hardware())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Runs:
+    """How plans are run: all of them in turn, `repeats` times."""
+
+    run: Runner
+    iterations: int
+    repeats: int
+    skipped: list[dict[str, Any]]
+    progress: Callable[[str], None]
+
+    def of(self, turns: Iterable[Sequence[_Subject]], against: Plan | None = None) -> list[list[Ran]]:
+        """`turns` has the same subjects each time. By subject what its runs say; nothing where one of them failed."""
+        ran: dict[int, list[Ran]] = {}
+        failed: set[int] = set()
+        for turn, subjects in enumerate(turns):
+            for number, subject in enumerate(subjects):
+                own = ran.setdefault(number, [])
+                if number in failed:
+                    continue
+                plan, told = subject.plan, f"({turn + 1} of {self.repeats})"
+                self.progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks {told}")
+                try:
+                    own.append(self.run(plan, steps_of(plan, self.iterations), against))
+                except SlicewiseError as error:
+                    failed.add(number)
+                    own.clear()
+                    self.skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
+        return list(ran.values())
+
+
 def _bars(
-    subjects: Sequence[_Subject],
-    run: Runner,
-    iterations: int,
-    repeats: int,
-    skipped: list[dict[str, Any]],
-    progress: Callable[[str], None],
-    later: Callable[[Sequence[_Subject]], list[_Subject]] | None,
+    subjects: Sequence[_Subject], runs: _Runs, later: Callable[[Sequence[_Subject]], list[_Subject]] | None
 ) -> list[Bar]:
-    """`later`: the same subjects for the machine as it is in another turn."""
-    turns: list[Sequence[_Subject]] = []
-    ran: list[list[Ran]] = [[] for _ in subjects]
-    failed: set[int] = set()
-    for turn in range(repeats):
-        turns.append(later(subjects) if turn and later else subjects)
-        _run_all(turns[-1], ran, failed, run, iterations, skipped, progress, f"{turn + 1} of {repeats}")
+    """`later`: the subjects for the machine as it is in another turn."""
+    turns = [subjects]
+
+    def in_turn() -> Iterator[Sequence[_Subject]]:
+        yield subjects
+        for _ in range(1, runs.repeats):
+            turns.append(later(subjects) if later else subjects)
+            yield turns[-1]
+
+    ran = runs.of(in_turn())
     return [
-        _bar(subject, cost, [turn[number].predicted[cost] for turn in turns], ran[number])
-        for number, subject in enumerate(subjects)
-        if number not in failed
+        _bar(subject, cost, [turn[number].predicted[cost] for turn in turns], results)
+        for number, (subject, results) in enumerate(zip(subjects, ran, strict=True))
+        if results
         for cost in subject.predicted
     ]
-
-
-def _run_all(
-    subjects: Sequence[_Subject],
-    ran: list[list[Ran]],
-    failed: set[int],
-    run: Runner,
-    iterations: int,
-    skipped: list[dict[str, Any]],
-    progress: Callable[[str], None],
-    turn: str,
-    against: Plan | None = None,
-) -> None:
-    """One turn: each once more, but for what has failed; `ran` has none of that."""
-    for number, subject in enumerate(subjects):
-        if number in failed:
-            continue
-        plan = subject.plan
-        progress(f"running {plan.model}, {subject.strategy}, {plan.devices} ranks ({turn})")
-        try:
-            ran[number].append(run(plan, steps_of(plan, iterations), against))
-        except SlicewiseError as error:
-            failed.add(number)
-            ran[number] = []
-            skipped.append(_why(plan.model, subject.strategy, plan.devices, error))
 
 
 def steps_of(plan: Plan, least: int) -> int:
@@ -289,21 +292,10 @@ def _bar(subject: _Subject, cost: str, predicted: Sequence[Prediction], results:
     )
 
 
-def _rankings(
-    near: Sequence[_Subject],
-    costs: Sequence[str],
-    run: Runner,
-    iterations: int,
-    repeats: int,
-    skipped: list[dict[str, Any]],
-    progress: Callable[[str], None],
-) -> list[Ranking]:
+def _rankings(near: Sequence[_Subject], costs: Sequence[str], runs: _Runs) -> list[Ranking]:
     """Each in turn with the best, step by step: how much longer it takes than that does not drift with the machine."""
     best = near[0].plan
-    ran: list[list[Ran]] = [[] for _ in near]
-    failed: set[int] = set()
-    for turn in range(repeats):
-        _run_all(near, ran, failed, run, iterations, skipped, progress, f"{turn + 1} of {repeats}", against=best)
+    ran = runs.of(repeat(near, runs.repeats), against=best)
     best_s = median([result["other"]["iteration_s"]["median"] for results in ran for result in results] or [0.0])
     found = []
     for cost in costs:
@@ -316,12 +308,11 @@ def _rankings(
             if results and cost in subject.predicted
         ]
         if len(pairs) > 1:
-            plan = best
             predicted_s, measured_s = zip(*pairs, strict=True)
             found.append(
                 Ranking(
-                    model=plan.model,
-                    ranks=plan.devices,
+                    model=best.model,
+                    ranks=best.devices,
                     cost_model=cost,
                     predicted_s=predicted_s,
                     measured_s=measured_s,

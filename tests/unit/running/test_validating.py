@@ -120,6 +120,19 @@ def test_plans_around_the_best_are_legal_different_and_ordered() -> None:
     assert list(ranking.predicted_s) == sorted(ranking.predicted_s)
 
 
+def test_the_machine_is_measured_before_each_turn_and_a_prediction_is_the_mean_of_them() -> None:
+    usual, runs = machine(2), Runs()
+    slower = replace(usual, device=replace(usual.device, kernel_s=1.0))
+    turns = iter([usual, slower])
+    asked: dict[str, Any] = {"models": "lenet5", "strategies": "data", "cost": "analytic", "batch": 8, "repeats": 2}
+    (bar,) = validate(**asked, cluster=lambda ranks: next(turns), runner=runs).bars
+    assert [plan.machine for plan in runs.order] == [usual, slower]
+    alone = [validate(**asked, cluster=each, runner=Runs()).bars[0].predicted_s for each in (usual, slower)]
+    assert alone[1] > 1.0 > alone[0]
+    assert bar.predicted_s == pytest.approx(sum(alone) / 2)
+    assert bar.terms["compute"][0] > 0.5
+
+
 def test_near_optimal_plans_are_ordered_by_how_much_longer_than_the_best_they_take() -> None:
     """On a machine that becomes slower with every run, and where each plan takes a tenth longer than the one before."""
     slower = count(1)
