@@ -49,6 +49,8 @@ def _plan(cluster: str, strategy: str, model: str = RESIDUAL, *, batch: int = 8,
 
 def _run(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     chosen = Plan.from_dict(fields, "test")
+    if isinstance(options.get("compare"), dict):
+        options = {**options, "compare": Plan.from_dict(options["compare"], "other")}
     return run_rank(RunRequest(plan=chosen, iterations=2, warm_up=1, **options), torch.device("cpu"))
 
 
@@ -197,7 +199,7 @@ def test_two_plans_train_the_same_network_in_turn(
     quartet: World, cluster: str, model: str, one: str, other: str
 ) -> None:
     first, second = _plan(cluster, one, model), _plan(cluster, other, model)
-    result = _result(quartet, first, compare=second)
+    result = _result(quartet, first, compare=second.to_dict())
     assert result["other"]["losses"] == pytest.approx(result["losses"], rel=1e-4)
     assert result["other"]["bytes_moved"] == _result(quartet, second)["bytes_moved"]
     assert result["other"]["bytes_moved"] != result["bytes_moved"]
