@@ -241,7 +241,11 @@ def _bars(
     def in_turn() -> Iterator[Sequence[_Subject]]:
         yield subjects
         for _ in range(1, runs.repeats):
-            turns.append(later(subjects) if later else subjects)
+            try:
+                turns.append(later(subjects) if later else subjects)
+            except SlicewiseError as error:  # what was run already is not lost
+                runs.progress(f"the machine could not be measured again, its last figures count: {error}")
+                turns.append(turns[-1])
             yield turns[-1]
 
     ran = runs.of(in_turn())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slicewise.cluster.cluster import Cluster
 from slicewise.cost.registry import MODELS
 from slicewise.errors import RequestError, SlicewiseError, UnknownName
 from slicewise.graph.sources import load_graph
@@ -131,6 +132,22 @@ def test_the_machine_is_measured_before_each_turn_and_a_prediction_is_the_mean_o
     assert alone[1] > 1.0 > alone[0]
     assert bar.predicted_s == pytest.approx(sum(alone) / 2)
     assert bar.terms["compute"][0] > 0.5
+
+
+def test_a_machine_that_cannot_be_measured_again_keeps_its_figures_and_that_is_said() -> None:
+    said: list[str] = []
+    turns = iter([machine(2)])
+
+    def measured(ranks: int) -> Cluster:
+        for found in turns:
+            return found
+        raise RequestError("no luck")
+
+    asked: dict[str, Any] = {"models": "lenet5", "strategies": "data", "cost": "analytic", "batch": 8, "repeats": 2}
+    (bar,) = validate(**asked, cluster=measured, runner=Runs(), progress=said.append).bars
+    alone = validate(**asked, cluster=machine(2), runner=Runs()).bars[0]
+    assert bar.predicted_s == alone.predicted_s
+    assert "the machine could not be measured again, its last figures count: no luck" in said
 
 
 def test_near_optimal_plans_are_ordered_by_how_much_longer_than_the_best_they_take() -> None:
