@@ -56,7 +56,7 @@ def _mixed(
     whole: Sequence[Mapping[str, Slicing]], names: Sequence[str], random: Random, count: int
 ) -> Iterator[dict[str, Slicing]]:
     for _ in range(count):
-        before, behind = random.sample(whole, 2)
+        before, behind = random.choices(whole, k=2)
         cut = random.randrange(len(names))
         yield {name: (before if number < cut else behind)[name] for number, name in enumerate(names)}
 

@@ -49,7 +49,7 @@ THOROUGH = Care(
     message_bytes=(4 * 2**10, 64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20),
 )
 _OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
-_BUCKET_BYTES = 2**24  # as large as on a slow link is still soon measured
+_BUCKET_BYTES = 2**24  # larger ones take long on slow links
 _SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
 ITEM_BYTES = 4
 _COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
