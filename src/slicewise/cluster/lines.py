@@ -24,6 +24,7 @@ ALSO = {
     "plain_volume": "volume",
 }  # the line of profiles that have none of their own
 UPDATE = "update"  # its lines are the optimizers'; a call for every weight
+STEP = "step"  # a line "forward": what a step costs beside its layers
 BACKWARD = ("backward_input", "backward_weight")
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.cluster.lines import ALSO, MULTIPLIED, UPDATE, Line
+from slicewise.cluster.lines import ALSO, MULTIPLIED, STEP, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
@@ -46,6 +46,10 @@ class CalibratedCompute(PassCompute):
             if (other := self._line(other_kind, direction)) is not None:
                 return np.where(where, _seconds(other, layer, part, direction), usual_s)
         return usual_s
+
+    def step_s(self) -> float:
+        line = (self.cluster.device.layers or {}).get(STEP, {}).get("forward")
+        return line.call_s if line else 0.0
 
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         line = self._line(UPDATE, self.training.optimizer)

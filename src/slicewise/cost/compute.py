@@ -165,7 +165,13 @@ class PassCompute(Compute):
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         """The optimizer's step over so many items of so many weights."""
 
+    def step_s(self) -> float:
+        """What a step costs beside its layers: the input is charged with it."""
+        return 0.0
+
     def forward_s(self, layer: Layer, part: Share) -> Floats:
+        if layer.kind is Kind.INPUT:
+            return np.full(part.output.shape, self.step_s() * self.cluster.slowdown)
         return self._pass_s(layer, part, "forward")
 
     def backward_s(self, layer: Layer, part: Share, passes: Sequence[str]) -> Floats:

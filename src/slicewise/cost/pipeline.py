@@ -1,7 +1,7 @@
 """What a pipeline costs: stage s on rank s, the batch in micro-batches that follow each other through the stages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -11,7 +11,7 @@ from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.stage import StageCost
 from slicewise.cost.training import WEIGHT_BYTES
-from slicewise.graph.kind import Trait
+from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.stages import Cuts
@@ -35,7 +35,14 @@ class PipelineModel:
     @cached_property
     def layers(self) -> tuple[Cost, ...]:
         """Of one micro-batch, on one device, nothing sliced."""
-        return self._costs(1)
+        costs = zip(self.model.graph, self._once, strict=True)
+        return tuple(replace(cost, forward_s=0.0) if layer.kind is Kind.INPUT else cost for layer, cost in costs)
+
+    @cached_property
+    def step_s(self) -> float:
+        """What the input stands for: once in a step, however many micro-batches there are."""
+        costs = zip(self.model.graph, self._once, strict=True)
+        return sum(cost.forward_s for layer, cost in costs if layer.kind is Kind.INPUT)
 
     @cached_property
     def cumulative_s(self) -> Floats:
@@ -127,6 +134,10 @@ class PipelineModel:
                 elif layer.kind.has(Trait.FREE):
                     found[graph.index[source]] += found[reader]
         return found
+
+    @cached_property
+    def _once(self) -> tuple[Cost, ...]:
+        return self._costs(1)
 
     @cached_property
     def _twice(self) -> tuple[Cost, ...]:

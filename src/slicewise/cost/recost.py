@@ -129,7 +129,7 @@ class _Page:
         """What a device does by itself. Nothing is computed where there is nothing to compute, whatever is given."""
         if self.given is not None:
             forward_s, backward_s, update_s = self.given[layer.name]
-            works = layer.kind not in _FREE
+            works = layer.kind not in _FREE or layer.kind is Kind.INPUT  # which stands for what a step costs by itself
             updates = self.updated_items(layer, slicing) > 0
             return {
                 "forward_s": forward_s if works else 0.0,

@@ -78,5 +78,7 @@ def _layer_costs(
                 transfer_bytes=count * (before.sent_bytes + before.returned_bytes),
             )
         whole = replace(cost, forward_s=count * cost.forward_s, backward_s=count * cost.backward_s)
+        if layer is pipeline.model.graph.inputs[0]:
+            whole = replace(whole, forward_s=pipeline.step_s)
         costs[layer.name] = (whole + moved).to_dict()
     return costs

@@ -40,17 +40,19 @@ def _pipeline_events(plan: Plan, pipeline: Stages, graph: LayerGraph, cluster: C
     sized = plan.sized(graph)
     model = model_named(plan.cost_model)(sized, cluster, plan.training)
     positions = pipeline.check(sized, plan.devices)
-    stages = PipelineModel(model, Cuts(sized), pipeline.micro_batches).stage_costs(positions)
+    priced = PipelineModel(model, Cuts(sized), pipeline.micro_batches)
+    stages, begun_s = priced.stage_costs(positions), priced.step_s
     timeline = simulate_schedule(stages, pipeline.schedule, pipeline.micro_batches)
     events = []
-    for rank, (stage, finished_s) in enumerate(zip(stages, timeline.finished_s, strict=True)):
+    for rank, (stage, done_s) in enumerate(zip(stages, timeline.finished_s, strict=True)):
+        finished_s = begun_s + done_s
         stop_s = finished_s + stage.update_s
         events.append(_event(rank, "step", "step 0", 0.0, stop_s))
         events.append(_event(rank, "step", "forward and backward", 0.0, finished_s))
         events.append(_event(rank, "step", "update", finished_s, stop_s))
         events.append(_event(rank, "compute", "weights", finished_s, stop_s, term="update"))
     for lane, turns in (("compute", timeline.turns), ("transfer", timeline.transfers)):
-        events += [_event(turn.stage, lane, turn.name, turn.start_s, turn.stop_s) for turn in turns]
+        events += [_event(turn.stage, lane, turn.name, begun_s + turn.start_s, begun_s + turn.stop_s) for turn in turns]
     return events
 
 

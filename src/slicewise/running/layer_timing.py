@@ -20,7 +20,7 @@ from slicewise.partition.parts import box
 from slicewise.running.contenders import OPTIMIZERS
 from slicewise.running.probes import held
 from slicewise.running.reference import drift
-from slicewise.running.stopwatch import passes_s, timed_s
+from slicewise.running.stopwatch import empty_backward_s, passes_s, timed_s
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.kernels import Context, compile_kernel
@@ -44,17 +44,18 @@ class Timer:
         """
         began_s, looked_s, pace = time.monotonic(), float("-inf"), 1.0
         with self.device:
+            empty_s = empty_backward_s(_Start.apply)
             for key, name, slicing in layers:
                 elapsed_s = _longest_s(time.monotonic() - began_s, self.device)
                 if elapsed_s > budget_s:
                     return
                 if elapsed_s > looked_s + _LOOK_EVERY_S:
                     looked_s, pace = elapsed_s, drift(self.model.cluster) or 1.0
-                found = self._time(self.model.graph[name], slicing)
+                found = self._time(self.model.graph[name], slicing, empty_s)
                 if found is not None:
                     yield key, found.over(pace)
 
-    def _time(self, layer: Layer, slicing: Slicing) -> LayerTime | None:
+    def _time(self, layer: Layer, slicing: Slicing, empty_s: float) -> LayerTime | None:
         groups = Groups(self.model.cluster.mesh, dist.get_rank())
         try:
             tensors, leaves = self._tensors(layer, slicing, groups)
@@ -74,6 +75,7 @@ class Timer:
                 _REPEATS,
                 prepare=lambda: [_Start.apply(x) for x in inputs],
                 summed=inputs[0] if len(inputs) > 1 and wanted[0] else None,
+                empty_s=empty_s,
             )
         except (RuntimeError, TypeError, KeyError, ValueError, NotImplementedError):
             return None  # it takes more than random numbers, such as indices

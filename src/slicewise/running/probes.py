@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -15,11 +17,12 @@ from slicewise.cluster.lines import UPDATE
 from slicewise.cluster.mesh import Mesh
 from slicewise.running.contenders import OPTIMIZERS
 from slicewise.running.line_fit import Point
-from slicewise.running.stopwatch import agreed_s, own_pass_s, timed_s
+from slicewise.running.stopwatch import agreed_s, empty_backward_s, in_a_row, is_short, own_pass_s, timed_s, without
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.norm import SharedStatistics, shared_norm
 
 Shape = tuple[int, ...]
+_IN_A_ROW = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,11 +189,18 @@ def _shared_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:
 
 
 def all_points(device: torch.device, rounds: int, scales: Sequence[int]) -> list[Point]:
-    """Every layer once per round, so that a machine which drifts treats all of them alike. The first round warms up."""
+    """Every layer in every round, so that a machine which drifts treats all of them alike. The first round warms up.
+
+    Short ones run in a row, as small layers follow each other in a step.
+    """
     listed = [probe for scale in scales for probe in probes(scale)]
-    taken = [[_passes(probe) for probe in listed] for _ in range(rounds + 1)][1:]
+    short = [is_short(agreed_s([(first := _passes(probe)).forward_s + first.backward_s])) for probe in listed]
+    taken = [[_passes(probe, row) for probe, row in zip(listed, short, strict=True)] for _ in range(rounds)]
+    empty_s = empty_backward_s()
     found = [
-        point for probe, times in zip(listed, zip(*taken, strict=True), strict=True) for point in _points(probe, times)
+        point
+        for probe, times in zip(listed, zip(*taken, strict=True), strict=True)
+        for point in _points(probe, times, empty_s)
     ]
     return [*found, *update_points(device, rounds)]
 
@@ -205,7 +215,7 @@ class _Passes:
     output: int  # items
 
 
-def _passes(probe: Probe) -> _Passes:
+def _passes(probe: Probe, row: bool = False) -> _Passes:
     inputs = [torch.randn(shape, requires_grad=True) for shape in probe.inputs]
     weights = [torch.randn(shape, requires_grad=True) for shape in probe.weights]
     several = inputs[0] if len(inputs) > 1 and not probe.splits else None
@@ -217,22 +227,28 @@ def _passes(probe: Probe) -> _Passes:
         made = y.numel()
         return y
 
-    leaves = [*inputs, *weights]
-    forward_s, backward_s = own_pass_s(run, leaves, prepare=lambda: inputs, summed=several)
+    def passes_s(given: list[Tensor], summed: Tensor | None) -> tuple[float, float]:
+        once = partial(own_pass_s, run, [*inputs, *weights], prepare=lambda: given, summed=summed)
+        forward_s, backward_s = zip(*(in_a_row(once, _IN_A_ROW) if row else [once()]), strict=True)
+        return median(forward_s), median(backward_s)
+
+    forward_s, backward_s = passes_s(inputs, several)
     plain = [inputs[0].detach(), *inputs[1:]]
-    factor_s = own_pass_s(run, leaves, prepare=lambda: plain)[1] if probe.splits else 0.0
+    factor_s = passes_s(plain, None)[1] if probe.splits else 0.0
     return _Passes(forward_s=forward_s, backward_s=backward_s, factor_s=factor_s, output=made)
 
 
-def _points(probe: Probe, rounds: Sequence[_Passes]) -> Iterator[Point]:
+def _points(probe: Probe, rounds: Sequence[_Passes], empty_s: float) -> Iterator[Point]:
     """Forward and backward; of a product the gradient of its factor, and that of its input, which is the rest."""
     forward_s, backward_s, factor_s = (
         agreed_s([getattr(taken, name) for taken in rounds]) for name in ("forward_s", "backward_s", "factor_s")
     )
-    seconds = {"forward": forward_s, "backward_input": backward_s}
+    seconds = {"forward": forward_s, "backward_input": without(backward_s, empty_s)}
     if probe.splits:
-        # rarely, noise makes the rest nothing: a gradient costs a tenth of both at the least
-        seconds |= {"backward_weight": factor_s, "backward_input": max(backward_s - factor_s, backward_s / 10)}
+        seconds |= {
+            "backward_weight": without(factor_s, empty_s),
+            "backward_input": without(backward_s, factor_s),
+        }
     if probe.weights and probe.splits and probe.inputs[0][1] <= _COLOURS:
         del seconds["backward_input"]  # no network wants the gradient of its samples
     items = float(sum(map(prod, probe.inputs)) + rounds[0].output)

@@ -4,31 +4,28 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 """
 
 import os
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from slicewise.cluster.cluster import Cluster, Device, Link, Tier
+from slicewise.cluster.cluster import Cluster, Device, Tier
 from slicewise.cluster.freshness import here
 from slicewise.cluster.lines import BACKWARD
 from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
 from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
-from slicewise.running.link_fit import fitted_link
+from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, links, message_seconds
 from slicewise.running.probes import all_points
 from slicewise.running.reference import reference_s
+from slicewise.running.step_probe import StepProbe
 from slicewise.running.stopwatch import alternated_s, timed_s
-from slicewise.runtime.devices import synchronize
-from slicewise.runtime.exchange import Exchange
+from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.hosts import hosts_of_ranks
-from slicewise.runtime.moves import gathered, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +47,6 @@ THOROUGH = Care(
 )
 _OVERLAP_ROUNDS = 4  # times as often as others: a difference of three times
 _BUCKET_BYTES = 2**24  # larger ones take long on slow links
-_SMALL_BYTES, _SMALL_ROUNDS = 2**18, 4  # latencies are soon measured, and differ most
-ITEM_BYTES = 4
-_COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
 _FAMILIES = {"conv": "window", "conv3d": "volume", "linear": "linear"}  # what a roofline tells apart, and its probes
 
 
@@ -83,19 +77,26 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
     """Message bytes -> seconds of an all-reduce over all ranks, as the fit sees them."""
     with device:
         world = Members(size=dist.get_world_size())
-        return {
-            size: _after_compute(partial(_all_reduce, size // ITEM_BYTES), world, repeats) for size in message_bytes
-        }
+        seconds = message_seconds([PROBES[Op.ALL_REDUCE]], message_bytes, world, repeats)
+        return dict(zip(message_bytes, seconds, strict=True))
 
 
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
-    references_s = [reference_s()]  # once more after each part: a machine is not the same all the while
-    points = all_points(device, care.layer_rounds, care.scales)
-    references_s.append(reference_s())
+    step, references_s = StepProbe(device), []
+
+    def look() -> None:
+        """Once more after each part: a machine is not the same all the while."""
+        references_s.append(reference_s())
+        step.look()
+
+    look()
+    layers = all_points(device, care.layer_rounds, care.scales)
+    look()
     tiers = tuple(_tier(name, members, care) for name, members in neighbours.items())
-    references_s.append(reference_s())
+    look()
+    points = [*layers, step.point()]
     rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
     peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(care)
@@ -121,15 +122,6 @@ def _measure(device: torch.device, care: Care) -> Calibration:
         reference_s=fmean(references_s),
     )
     return Calibration(cluster=cluster, points=tuple(points))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
-    """Ranks that exchange messages: a process group, or the world. `inside`: whether this rank is one of them."""
-
-    group: dist.ProcessGroup | None = None
-    size: int
-    inside: bool = True
 
 
 def _neighbours(hosts: int, per_host: int) -> dict[str, Members]:
@@ -163,18 +155,14 @@ def _placed() -> tuple[int, int]:
 
 
 def _tier(name: str, members: Members, care: Care) -> Tier:
-    """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it.
-
-    By the functions that layers call: packing and unpacking are part of every exchange.
-    """
-    links = {str(name): _fit(probe, members, care) for name, probe in PROBES.items()}
-    reduced = links[Op.ALL_REDUCE.value]
+    found = links(members, care.message_bytes, care.repeats)
+    reduced = found[Op.ALL_REDUCE.value]
     return Tier(
         name=name,
         size=members.size,
         latency_s=reduced.latency_s,
         bytes_per_s=reduced.bytes_per_s,
-        collectives=links,
+        collectives=found,
     )
 
 
@@ -200,67 +188,6 @@ def _overhead_s(care: Care) -> float:
     return timed_s(lambda: torch.relu(x).sum().backward(), care.repeats) / 4
 
 
-def _all_reduce(items: int, members: Members) -> Callable[[], object]:
-    x = torch.ones(items)
-    return lambda: total(x, members.group)
-
-
-def _bucket(items: int, members: Members) -> Callable[[], object]:
-    """Gradients are summed where they lie; zeros stay zeros."""
-    x = torch.zeros(items)
-    return lambda: dist.all_reduce(x, group=members.group)
-
-
-def _all_gather(items: int, members: Members) -> Callable[[], object]:
-    x = torch.ones(_rows(items, members), _COLUMNS)
-    return lambda: gathered(x, 1, members.size, members.group)
-
-
-def _all_to_all(items: int, members: Members) -> Callable[[], object]:
-    """Rows that become columns."""
-    ranks, rows = members.size, _rows(items, members)
-    own = [((rank * rows, (rank + 1) * rows), (0, ranks * _COLUMNS)) for rank in range(ranks)]
-    needed = [((0, ranks * rows), (rank * _COLUMNS, (rank + 1) * _COLUMNS)) for rank in range(ranks)]
-    exchange = Exchange.compile(own=own, needed=needed, me=dist.get_rank(members.group), group=members.group)
-    x = torch.ones(rows, ranks * _COLUMNS)
-    return lambda: exchange.run(x)
-
-
-def _rows(items: int, members: Members) -> int:
-    """Of `items` in as many rows of columns as there are members."""
-    return max(items // (members.size * _COLUMNS), 1)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkProbe:
-    """A collective of `make(items, members)()`: time = latencies * (p-1) * alpha + moved_bytes / beta."""
-
-    make: Callable[[int, Members], Callable[[], object]]
-    latencies: int  # per other member
-    passes: int  # of the message through each port, but for a rank's own part
-
-    def moved_bytes(self, message_bytes: int, ranks: int) -> float:
-        return self.passes * (ranks - 1) / ranks * message_bytes
-
-
-PROBES: dict[str, LinkProbe] = {
-    Op.ALL_REDUCE: LinkProbe(_all_reduce, latencies=2, passes=2),
-    Op.ALL_GATHER: LinkProbe(_all_gather, latencies=1, passes=1),
-    Op.ALL_TO_ALL: LinkProbe(_all_to_all, latencies=1, passes=1),
-    "bucket": LinkProbe(_bucket, latencies=2, passes=2),
-}
-
-
-def _fit(probe: LinkProbe, members: Members, care: Care) -> Link:
-    often = [care.repeats * (_SMALL_ROUNDS if size <= _SMALL_BYTES else 1) for size in care.message_bytes]
-    seconds = [
-        _after_compute(partial(probe.make, size // ITEM_BYTES), members, repeats)
-        for size, repeats in zip(care.message_bytes, often, strict=True)
-    ]
-    once = fitted_link([probe.moved_bytes(size, members.size) for size in care.message_bytes], seconds)
-    return replace(once, latency_s=once.latency_s / (probe.latencies * (members.size - 1)))
-
-
 def _overlap(care: Care) -> float:
     """Which share of a gradient bucket hides behind compute that takes longer, run together and apart."""
     x, weight = torch.randn(512, 2048), torch.randn(2048, 2048)
@@ -271,30 +198,6 @@ def _overlap(care: Care) -> float:
         x @ weight
         work.wait()
 
-    apart = (lambda: x @ weight, lambda: dist.all_reduce(bucket))
+    apart = (lambda: x @ weight, lambda: all_reduce(bucket, None))
     compute_s, reduce_s, both_s = alternated_s([*apart, together], _OVERLAP_ROUNDS * care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))
-
-
-def _after_compute(make: Callable[[Members], Callable[[], object]], members: Members, repeats: int) -> float:
-    """A collective as a training step meets it: caches and threads busy with a layer before it.
-
-    As in `slicewise run`, it takes as long as for the rank that comes last: waiting is the other's compute.
-    """
-    median = torch.zeros((), dtype=torch.float64)
-    if members.inside:
-        collective = make(members)
-        a = torch.randn(512, 512)
-        seconds = []
-        for _ in range(repeats + 1):
-            a @ a  # some milliseconds on a CPU core
-            synchronize()
-            start_s = time.perf_counter()
-            collective()
-            synchronize()
-            seconds.append(time.perf_counter() - start_s)
-        shortest = torch.tensor(seconds[1:], dtype=torch.float64)
-        dist.all_reduce(shortest, dist.ReduceOp.MIN, group=members.group)
-        median = shortest.quantile(0.5)
-    dist.all_reduce(median, dist.ReduceOp.MAX)
-    return float(median)

@@ -3,10 +3,11 @@
     forward:    barrier, then run() -> y                  without what it waits for others in (the clock's spans)
     backward:   of gradients that are there already
 
-The median of the repeats without a first one to warm up, of the slower rank. What takes less time than waking up from
+The median of the repeats, warmed up, of the slower rank. What takes less time than waking up from
 the barrier is repeated in a row, as small layers follow each other in a step.
 """
 
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from slicewise.runtime.devices import rank_device, synchronize
 
 T = TypeVar("T")
 _SHORT_S, _IN_A_ROW = 2e-3, 20
+_FEW_PAGES, _MOST_TO_SETTLE = 64, 12
 
 
 def passes_s(
@@ -31,15 +33,26 @@ def passes_s(
     *,
     prepare: Callable[[], T],
     summed: Tensor | None = None,
+    empty_s: float = 0.0,
 ) -> tuple[float, float]:
-    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient."""
+    """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient. `empty_s`: of no backward."""
     once = partial(own_pass_s, run, leaves, prepare=prepare, summed=summed)
-    once()
+    until_settled(once)
     taken = [once() for _ in range(repeats)]
-    if agreed_s([sum(passes) for passes in taken]) < _SHORT_S:
-        taken = [once(apart=number == 0) for number in range(_IN_A_ROW + 1)][1:]
+    if is_short(agreed_s([sum(passes) for passes in taken])):
+        taken = in_a_row(once, _IN_A_ROW)
     forward_s, backward_s = zip(*taken, strict=True)
-    return agreed_s(forward_s), agreed_s(backward_s)
+    return agreed_s(forward_s), without(agreed_s(backward_s), empty_s)
+
+
+def is_short(seconds: float) -> bool:
+    """Less than what waking up from a barrier would spoil."""
+    return seconds < _SHORT_S
+
+
+def in_a_row(once: Callable[..., T], count: int) -> list[T]:
+    """`once(apart=False)` after itself, again and again; one before them, from a common start, does not count."""
+    return [once(apart=number == 0) for number in range(count + 1)][1:]
 
 
 def own_pass_s(
@@ -60,6 +73,41 @@ def own_pass_s(
     return forward_s, _alone_s(partial(y.backward, torch.ones_like(y)), apart)[0] if y.requires_grad else 0.0
 
 
+def empty_backward_s(start: Callable[[Tensor], Tensor] = lambda leaf: leaf) -> float:
+    """What `backward()` costs whatever it computes: in a step it is called once, not for every layer.
+
+    `start`: what a layer is given of a leaf.
+    """
+    leaf = torch.zeros(1, requires_grad=True)
+    once = partial(own_pass_s, lambda x: x.view_as(x), [leaf], prepare=lambda: start(leaf))
+    return agreed_s([backward_s for _, backward_s in in_a_row(once, _IN_A_ROW)])
+
+
+def without(seconds: float, other_s: float) -> float:
+    """What is left of something when a part is taken out; noise never makes it nothing."""
+    return max(seconds - other_s, seconds / 10)
+
+
+def until_settled(function: Callable[[], object], group: dist.ProcessGroup | None = None) -> None:
+    """Warm up: call it until it finds all of its memory at hand, on every rank.
+
+    A page that is touched for the first time may take as long as all that is computed with it. Training meets that in
+    its first steps alone.
+    """
+    for _ in range(_MOST_TO_SETTLE):
+        before = _pages()
+        function()
+        fresh = torch.tensor(_pages() - before, device=rank_device())
+        dist.all_reduce(fresh, dist.ReduceOp.MAX, group=group)
+        if int(fresh) < _FEW_PAGES:
+            return
+
+
+def _pages() -> int:
+    """That this process has touched for the first time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def timed_s(function: Callable[[], object], repeats: int) -> float:
     """Of anything."""
     return alternated_s([function], repeats)[0]
@@ -75,11 +123,11 @@ def _alone_s(function: Callable[[], T], apart: bool = True) -> tuple[float, T]:
     """From a common start if it is `apart`, without the communication inside."""
     if apart:
         dist.barrier()
-    start_s = time.perf_counter()
     with running(Clock()) as clock:
+        start_s = time.perf_counter()
         result = function()
-    synchronize()
-    elapsed_s = time.perf_counter() - start_s
+        synchronize()
+        elapsed_s = time.perf_counter() - start_s
     return elapsed_s - sum(span.stop_s - span.start_s for span in clock.spans), result
 
 

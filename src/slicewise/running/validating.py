@@ -5,7 +5,7 @@ run  data  filter  pipeline ...  in turn
 calibrate, price                 the same plans, for the machine as it is now
 run  data  filter  pipeline ...  once more, and so on: a machine that drifts treats all alike, runs and predictions
 
-A prediction is the mean of all of its turns, and knows nothing of the runs.
+A prediction is the median of all of its turns, and knows nothing of the runs.
 """
 
 import json
@@ -18,7 +18,7 @@ from functools import partial
 from itertools import repeat
 from math import ceil
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from slicewise.cluster.cluster import Cluster, load_cluster
@@ -277,13 +277,13 @@ def _bar(subject: _Subject, cost: str, predicted: Sequence[Prediction], results:
         strategy=subject.strategy,
         ranks=plan.devices,
         cost_model=cost,
-        predicted_s=fmean(prediction.iteration_s for prediction in predicted),
+        predicted_s=median(prediction.iteration_s for prediction in predicted),
         measured_s=measured_s,
         spread=(high - low) / measured_s,
         batch=plan.batch,
         terms={
             term.name: (
-                fmean(float(fields.get(f"{term.waited}_s", 0.0)) for fields in told),
+                median(float(fields.get(f"{term.waited}_s", 0.0)) for fields in told),
                 median(max(0.0, result.get(f"{term.name}_s", 0.0)) for result in results),
             )
             for term in LAYER_TERMS

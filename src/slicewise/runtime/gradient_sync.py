@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from slicewise.partition.buckets import Bucket
 from slicewise.runtime.clock import follow, span
+from slicewise.runtime.collectives import finish
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.weights import Weights
 from slicewise.runtime.whereabouts import OUTSIDE, mark
@@ -36,6 +37,7 @@ class _Filling:
     axes: tuple[int, ...]
     group: dist.ProcessGroup | None
     parts: dict[str, Tensor] = field(default_factory=dict)
+    flat: Tensor | None = None  # what is summed
     work: dist.Work | None = None
 
 
@@ -118,6 +120,7 @@ class GradientSync:
         else:
             flat = _flatten_dense_tensors(parts)
             filling.parts = dict(zip(filling.parts, _unflatten_dense_tensors(flat, parts), strict=True))
+        filling.flat = flat
         filling.work = follow(
             "sync", filling.names[0], lambda: dist.all_reduce(flat, group=filling.group, async_op=True)
         )
@@ -134,9 +137,9 @@ class GradientSync:
             if leaf.grad is not None:  # in no bucket: complete as it is
                 self._hand_out(name, self._taken(name))
         for filling in self._fillings:
-            if filling.work is not None:
+            if filling.flat is not None:
                 with span("sync", filling.names[0]):
-                    filling.work.wait()
+                    finish(filling.work, filling.flat)
                 for name, gradient in filling.parts.items():
                     self._hand_out(name, gradient)
         self._keep_last_hooks()
@@ -186,7 +189,7 @@ class GradientSync:
 
     def _reset(self) -> None:
         for filling in self._fillings:
-            filling.parts, filling.work = {}, None
+            filling.parts, filling.flat, filling.work = {}, None, None
         self._launched, self._pass, self._arrived = 0, NO_PASS, []
 
 

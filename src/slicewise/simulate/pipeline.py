@@ -19,16 +19,16 @@ def predicted_pipeline(pipeline: PipelineModel, positions: Sequence[int], schedu
     slowest = max(stages, key=lambda stage: stage.seconds)
     update_s = max(stage.update_s for stage in stages)
     finished = simulate_schedule(stages, schedule, micro_batches).finished_s
-    iteration_s = max(done + stage.update_s for done, stage in zip(finished, stages, strict=True))
-    compute_s = micro_batches * (slowest.forward_s + slowest.backward_s)
-    transfer_s = micro_batches * slowest.seconds - compute_s
+    iteration_s = pipeline.step_s + max(done + stage.update_s for done, stage in zip(finished, stages, strict=True))
+    compute_s = pipeline.step_s + micro_batches * (slowest.forward_s + slowest.backward_s)
+    transfer_s = micro_batches * (slowest.seconds - slowest.forward_s - slowest.backward_s)
     none = dict.fromkeys([*(term.name for term in LAYER_TERMS), "exposed_sync"], 0.0)  # nothing is sliced
     sent = micro_batches * sum(stage.sent_bytes + stage.returned_bytes for stage in stages)
     sent += LOSS_BYTES * (len(stages) - 1)
     return Prediction(
         iteration_s=iteration_s,
         **model.doubt.range_of(iteration_s - transfer_s, transfer_s),
-        additive_s=(micro_batches + len(stages) - 1) * slowest.seconds + update_s,
+        additive_s=pipeline.step_s + (micro_batches + len(stages) - 1) * slowest.seconds + update_s,
         simulated_s=iteration_s,
         seconds=none
         | {

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.cluster.lines import Line
+from slicewise.cluster.lines import STEP, Line
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.calibrated import CalibratedModel, line_kind, runs_plainly
 from slicewise.cost.compute import shares
@@ -164,3 +164,18 @@ def test_kinds_that_older_profiles_do_not_have_take_the_line_of_their_relatives(
     assert line_kind(graph[layer]) == own
     assert forward_s(**{other: 2.0}) == 2.0
     assert forward_s(**{other: 2.0, own: 3.0}) == 3.0
+
+
+@pytest.mark.parametrize("strategy", ["data", "layerwise", "pipeline"])
+def test_what_a_step_costs_beside_its_layers_is_paid_once(strategy: str) -> None:
+    stepping = replace(PAIR, device=replace(DEVICE, layers={**LINES, STEP: {"forward": Line(call_s=3e-3)}}))
+    count = 4 if strategy == "pipeline" else None
+    without, made = (
+        plan(small_cnn(8), cluster, strategy=strategy, cost="calibrated", segments=count)
+        for cluster in (PAIR, stepping)
+    )
+    assert made.predicted["iteration_s"] == pytest.approx(without.predicted["iteration_s"] + 3e-3)
+    assert made.predicted["compute_s"] == pytest.approx(without.predicted["compute_s"] + 3e-3)
+    assert sum(cost["forward_s"] for cost in made.costs.values()) == pytest.approx(
+        sum(cost["forward_s"] for cost in without.costs.values()) + 3e-3
+    )

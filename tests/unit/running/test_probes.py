@@ -13,7 +13,7 @@ def test_products_have_two_backward_passes_but_for_layers_that_read_samples(monk
     monkeypatch.setattr(probes, "agreed_s", median)
     once = _Passes(forward_s=1.0, backward_s=3.0, factor_s=1.0, output=4)
     for probe in probes.probes():
-        taken = {point.direction for point in _points(probe, [once])}
+        taken = {point.direction for point in _points(probe, [once], 0.0)}
         if probe.kind in MOVED:
             assert taken == {"forward", "backward_input"}
             continue
