@@ -30,7 +30,7 @@ def calibrated(cache: Path) -> Path:
 
 def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     from slicewise.cluster.cluster import parse_cluster
-    from slicewise.cluster.lines import MOVED, MULTIPLIED, UPDATE
+    from slicewise.cluster.lines import MOVED, MULTIPLIED, STEP, UPDATE
 
     cluster = parse_cluster(calibrated.read_text(), "local")
     assert cluster.origin == "fitted"
@@ -39,7 +39,8 @@ def test_calibration_finds_believable_rates(calibrated: Path) -> None:
     assert 1e8 < cluster.device.memory_bytes_per_s < 1e12
     assert 0 <= cluster.overlap <= 1
     assert cluster.device.layers is not None
-    assert set(cluster.device.layers) == {*MULTIPLIED, *MOVED, UPDATE}
+    assert set(cluster.device.layers) == {*MULTIPLIED, *MOVED, STEP, UPDATE}
+    assert 0 < cluster.device.layers[STEP]["forward"].call_s < 0.1
     assert 1e-13 < cluster.device.layers["window"]["forward"].s_per_flop < 1e-7
 
 
