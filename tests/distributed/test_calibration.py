@@ -6,17 +6,24 @@ from mmap import PAGESIZE, mmap
 import torch
 import torch.distributed as dist
 
+from slicewise.cost.measured import MeasuredModel
+from slicewise.graph.dims import Dim
+from slicewise.running.layer_timing import Timer
 from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, message_seconds
 from slicewise.running.profiler import QUICK
 from slicewise.running.stopwatch import passes_s, until_settled
 from slicewise.runtime.counting import CountCollectives
+from tests.builders import machine, small_cnn
 from tests.distributed.world import World
 
 
 def test_a_timed_collective_moves_the_bytes_that_its_line_is_fitted_over(pair: World, quartet: World) -> None:
     for world in (pair, quartet):
         for op, sent in world.run(_moved).items():
-            assert sent == [PROBES[op].moved_bytes(size, world.ranks) for size in QUICK.message_bytes], op
+            turns = 2 if PROBES[op].pairs else 1  # what comes back is the other's, and takes as long again
+            assert [turns * size for size in sent] == [
+                PROBES[op].moved_bytes(size, world.ranks) for size in QUICK.message_bytes
+            ], op
 
 
 def _moved() -> dict[str, list[float]]:
@@ -73,6 +80,25 @@ def _calls_to_settle(cold_calls: int) -> list[int]:
     every = [torch.zeros(1) for _ in range(dist.get_world_size())]
     dist.all_gather(every, calls)
     return [int(count) for count in every]
+
+
+def test_layers_are_timed_in_rounds_and_told_as_the_median_of_them(pair: World) -> None:
+    told = pair.run(_layer_times, 60.0)
+    assert [name for name, _ in told] == ["conv0", "linear0"] * 4  # three rounds, then what all of them say
+    for name in ("conv0", "linear0"):
+        *_, last_round, last = [seconds for layer, seconds in told if layer == name]
+        assert last == last_round > 0
+
+
+def test_a_budget_that_is_used_up_ends_the_timing_of_layers(pair: World) -> None:
+    assert pair.run(_layer_times, 0.0) == []
+
+
+def _layer_times(budget_s: float) -> list[tuple[str, float]]:
+    model = MeasuredModel(small_cnn(8), machine(2))
+    layers = [(name, name, (Dim.N,)) for name in ("conv0", "linear0")]
+    timer = Timer(model=model, device=torch.device("cpu"))
+    return [(key, found.forward_s) for key, found in timer.times(layers, budget_s)]
 
 
 def test_messages_are_timed_by_probe_and_size_alike_on_every_rank(pair: World) -> None:

@@ -38,7 +38,7 @@ def clusters(draw: st.DrawFn, sizes: Sequence[tuple[int, ...]] = TIER_SIZES) -> 
 
     def tier(name: str, size: int, racks: Tier | None = None) -> Tier:
         plain = link()
-        fitted = draw(st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all", "bucket"]), max_size=3))
+        fitted = draw(st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all", "bucket", "send"]), max_size=3))
         return Tier(
             name=name,
             size=size,
@@ -46,6 +46,7 @@ def clusters(draw: st.DrawFn, sizes: Sequence[tuple[int, ...]] = TIER_SIZES) -> 
             bytes_per_s=plain.bytes_per_s,
             ports=draw(st.integers(1, 4)),
             collectives={operation: link() for operation in sorted(fitted)},
+            queue_s=draw(st.sampled_from([None, 0.0, 1e-5, 1e-3])),
             racks=racks,
         )
 

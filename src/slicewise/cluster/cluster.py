@@ -23,10 +23,10 @@ from slicewise.formats.checking import check_version, checked
 from slicewise.formats.files import LARGEST_TOML_BYTES, parse_toml, read_text
 from slicewise.units import amount, seconds
 
-COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "bucket", "gradient")
+COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "bucket", "gradient", "send")
 # what a collective is where it has no pace of its own. bucket: gradients in the runtime, summed where they lie;
-# gradient: those of another framework, and what it does around them
-_LIKE = {"bucket": "all_reduce", "gradient": "bucket"}
+# gradient: those of another framework, and what it does around them; send: from one stage of a pipeline to the next
+LIKE = {"bucket": "all_reduce", "gradient": "bucket", "send": "all_to_all"}
 READABLE = (1,)  # versions of the description
 SOFTWARE = ("plain", "tuned")
 MOST_DEVICES = 65_536  # beyond, tables over all devices fill memory; nobody has so many
@@ -48,6 +48,7 @@ class Tier:
     bytes_per_s: float
     ports: int = 1
     collectives: Mapping[str, Link] = field(default_factory=dict)  # fitted, where the plain link is not the truth
+    queue_s: float | None = None  # what a message waits behind a gradient bucket that is under way, at most
     racks: "Tier | None" = None  # of the outermost tier: its members stand in racks of that tier's size, the last less
 
     def __str__(self) -> str:
@@ -58,8 +59,8 @@ class Tier:
 
     def link(self, operation: str) -> Link:
         found = self.collectives.get(operation)
-        if found is None and operation in _LIKE:
-            return self.link(_LIKE[operation])
+        if found is None and operation in LIKE:
+            return self.link(LIKE[operation])
         return found or Link(self.latency_s, self.bytes_per_s)
 
 
@@ -292,5 +293,6 @@ def _tier(fields: RackFields) -> Tier:
         latency_s=fields.latency_s,
         bytes_per_s=fields.bytes_per_s,
         ports=fields.ports,
+        queue_s=None if fields.queue_s is UNSET else fields.queue_s,
         collectives={name: Link(**link) for name, link in to_builtins(fields.collectives).items()},
     )

@@ -22,6 +22,7 @@ class CollectivesFields(Table):
     all_to_all: LinkFields | UnsetType = UNSET
     bucket: LinkFields | UnsetType = UNSET
     gradient: LinkFields | UnsetType = UNSET
+    send: LinkFields | UnsetType = UNSET
 
 
 class RackFields(Table):
@@ -30,6 +31,7 @@ class RackFields(Table):
     latency_s: Positive
     bytes_per_s: Positive
     ports: Count = 1
+    queue_s: NonNegative | UnsetType = UNSET
     collectives: CollectivesFields = field(default_factory=CollectivesFields)
 
 

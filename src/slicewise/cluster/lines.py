@@ -25,6 +25,7 @@ ALSO = {
 }  # the line of profiles that have none of their own
 UPDATE = "update"  # its lines are the optimizers'; a call for every weight
 STEP = "step"  # a line "forward": what a step costs beside its layers
+PIPELINE = "pipeline"  # a second one, of a pipeline: an item for every turn of a stage
 BACKWARD = ("backward_input", "backward_weight")
 
 

@@ -20,6 +20,7 @@ def with_link(cluster: Cluster, tier: str, *, bandwidth: float = 1.0, latency: f
             item,
             latency_s=plain.latency_s,
             bytes_per_s=plain.bytes_per_s,
+            queue_s=None if item.queue_s is None else item.queue_s / bandwidth,
             collectives={name: scaled(link) for name, link in item.collectives.items()},
             racks=racks,
         )

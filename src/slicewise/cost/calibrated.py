@@ -15,7 +15,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from slicewise.cluster.lines import ALSO, MULTIPLIED, STEP, UPDATE, Line
+from slicewise.cluster.lines import ALSO, MULTIPLIED, PIPELINE, STEP, UPDATE, Line
 from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
@@ -50,6 +50,13 @@ class CalibratedCompute(PassCompute):
     def step_s(self) -> float:
         line = (self.cluster.device.layers or {}).get(STEP, {}).get("forward")
         return line.call_s if line else 0.0
+
+    def pipeline_s(self) -> tuple[float, float]:
+        line = (self.cluster.device.layers or {}).get(STEP, {}).get(PIPELINE)
+        slowdown = self.cluster.slowdown
+        if line is None:  # of an older profile: as a step of sliced layers
+            return slowdown * self.step_s(), 0.0
+        return slowdown * line.call_s, slowdown * line.s_per_item
 
     def optimizer_s(self, items: Ints, weights: int) -> Floats:
         line = self._line(UPDATE, self.training.optimizer)

@@ -149,6 +149,10 @@ class Compute(ABC):
     def update_s(self, layer: Layer, part: Share) -> Floats:
         """Of the weights that are first read here."""
 
+    def pipeline_s(self) -> tuple[float, float]:
+        """What a pipeline costs beside its layers and messages: in a step, and in every turn of a stage."""
+        return 0.0, 0.0
+
     def recomputes(self, layer: Layer) -> bool:
         return self.training.recompute and not layer.kind.has(Trait.PRODUCT) and not layer.kind.has(Trait.FREE)
 

@@ -42,6 +42,9 @@ class MeasuredCompute(Compute):
             return otherwise
         return self._known(layer, part, "update_s", otherwise)
 
+    def pipeline_s(self) -> tuple[float, float]:
+        return self._calibrated.pipeline_s()
+
     @property
     def _calibrated(self) -> CalibratedCompute:
         return CalibratedCompute(self.cluster, replace(self.training, recompute=False))

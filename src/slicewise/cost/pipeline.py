@@ -15,7 +15,6 @@ from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats
 from slicewise.partition.stages import Cuts
-from slicewise.partition.steps import Op
 
 LOSS_BYTES = 8  # the last stage tells each other rank the loss
 
@@ -34,15 +33,14 @@ class PipelineModel:
 
     @cached_property
     def layers(self) -> tuple[Cost, ...]:
-        """Of one micro-batch, on one device, nothing sliced."""
+        """Of one micro-batch, on one device, nothing sliced. What the input stands for is of sliced networks."""
         costs = zip(self.model.graph, self._once, strict=True)
         return tuple(replace(cost, forward_s=0.0) if layer.kind is Kind.INPUT else cost for layer, cost in costs)
 
     @cached_property
     def step_s(self) -> float:
-        """What the input stands for: once in a step, however many micro-batches there are."""
-        costs = zip(self.model.graph, self._once, strict=True)
-        return sum(cost.forward_s for layer, cost in costs if layer.kind is Kind.INPUT)
+        """Beside layers and messages, once in a step."""
+        return self.model.compute.pipeline_s()[0]
 
     @cached_property
     def cumulative_s(self) -> Floats:
@@ -65,9 +63,9 @@ class PipelineModel:
         tier = min(axis.tier for axis, differs in zip(mesh.axes, differ, strict=True) if differs)
         racks, node = cluster.tiers[0].racks, cluster.devices // cluster.tiers[0].size
         if racks is not None and boundary // node // racks.size != (boundary + 1) // node // racks.size:
-            link = racks.link(Op.ALL_TO_ALL)
+            link = racks.link("send")
         else:
-            link = cluster.tiers[tier].link(Op.ALL_TO_ALL)
+            link = cluster.tiers[tier].link("send")
         return link.latency_s + self.output_bytes(position) / link.bytes_per_s
 
     def stage_costs(self, positions: Sequence[int]) -> tuple[StageCost, ...]:
@@ -78,6 +76,7 @@ class PipelineModel:
         start = 0 if first else positions[number - 1] + 1
         stop = len(self.layers) if last else positions[number] + 1
         own = self.layers[start:stop]
+        _, turn_s = self.model.compute.pipeline_s()
         returns = not last and self.returns_gradient(positions[number])
         # activations grow with the samples, weights do not
         kept = [twice.memory_bytes - once.memory_bytes for once, twice in zip(self.layers, self._twice, strict=True)]
@@ -87,8 +86,8 @@ class PipelineModel:
         adding = [self._added_bytes(layer) for layer in self.model.graph]
         kept_received = min(received, sum(kept[reader] for each in arriving for reader in self._readers[each]))
         return StageCost(
-            forward_s=sum(cost.forward_s for cost in own),
-            backward_s=sum(cost.backward_s for cost in own),
+            forward_s=turn_s / 2 + sum(cost.forward_s for cost in own),
+            backward_s=turn_s / 2 + sum(cost.backward_s for cost in own),
             update_s=sum(cost.update_s for cost in own),
             output_s=0.0 if first else self.link_s(number - 1, start - 1),
             gradient_s=self.link_s(number, stop - 1) if returns else None,

@@ -137,7 +137,8 @@ def _pipeline_step(
     model: nn.Module, graph: LayerGraph, plan: Plan, samples: Batch
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
     """The same from the ranks' stages."""
-    pipe = Pipeline(model, plan.sized(graph), plan, class_loss)
+    assert plan.pipeline is not None
+    pipe = Pipeline(model, plan.sized(graph), plan.pipeline, class_loss, training=plan.training)
     total = pipe.step(samples.inputs, samples.targets)
     every: list[dict[str, torch.Tensor | None]] = [{}] * dist.get_world_size()
     dist.all_gather_object(every, {name: parameter.grad for name, parameter in pipe.named_parameters()})

@@ -30,13 +30,21 @@ _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 def timed_plan(
-    make: Callable[[Cluster], Plan], cluster: Cluster, budget_s: float | None, progress: Progress = lambda _: None
+    make: Callable[[Cluster], Plan],
+    cluster: Cluster,
+    budget_s: float | None,
+    progress: Progress = lambda _: None,
+    *,
+    folder: Path | None = None,
 ) -> Plan:
-    """`make(cluster)` with the times of its layers, taken where they are missing."""
+    """`make(cluster)` with the times of its layers, taken where they are missing.
+
+    They are kept in `folder`; left out, that is where "local" is.
+    """
     if cluster.times:  # of a machine that was timed elsewhere, or of the user's own table
         return make(cluster)
     _check_here(cluster)
-    kept_for, folder = timed_on(cluster), local_path().parent
+    kept_for, folder = timed_on(cluster), folder or local_path().parent
     until_s = time.monotonic() + (float("inf") if budget_s is None else budget_s)
     made = make(replace(cluster, times=read_times(folder, kept_for, cluster.reference_s)))
     for _ in range(_MOST_ROUNDS):
@@ -45,7 +53,7 @@ def timed_plan(
         if not missing or left_s <= 0:
             break
         progress(f"timing {len(missing)} layers of {made.model}")
-        _time_layers(made, left_s)
+        _time_layers(made, left_s, folder)
         times = read_times(folder, kept_for, cluster.reference_s)
         if not set(missing) & set(times):  # they cannot be timed by themselves
             break
@@ -84,12 +92,12 @@ def _check_here(cluster: Cluster) -> None:
         )
 
 
-def _time_layers(plan: Plan, budget_s: float) -> None:
+def _time_layers(plan: Plan, budget_s: float, kept_in: Path) -> None:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in _RANK_VARIABLES and (not name.startswith("SLICEWISE_") or name == "SLICEWISE_CACHE")
-    }
+        if name not in _RANK_VARIABLES and not name.startswith("SLICEWISE_")
+    } | {"SLICEWISE_CACHE": str(kept_in)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
         plan.save(path)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from slicewise.cluster.cluster import COLLECTIVES, Cluster, Tier
+from slicewise.cluster.cluster import COLLECTIVES, LIKE, Cluster, Tier
 from slicewise.cluster.device import Device
 from slicewise.cluster.writing import tuning_toml
 from slicewise.dtype import DTYPES
@@ -80,7 +80,7 @@ def show_cluster(cluster: Cluster) -> None:
 def _operations(tier: Tier) -> list[str]:
     """Those with a pace of their own, and `any` for the rest if there is one."""
     own = [name for name in COLLECTIVES if name in tier.collectives]
-    covered = all(name in own for name in COLLECTIVES if name not in ("bucket", "gradient"))
+    covered = all(name in own for name in COLLECTIVES if name not in LIKE)
     return own if covered else ["any", *own]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise.cluster.cluster import Link
 
-_BENT = 1.25  # times what the line says of the largest message
+_BENT = 1.1  # times what the line says of the largest message
 _SHORTEST_S, _LEAST_S_PER_BYTE = 1e-7, 1e-13
 
 

@@ -7,6 +7,7 @@ round 2:   the same again, so that a machine which is busy for a while spoils a 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -23,16 +24,22 @@ from slicewise.runtime.moves import gathered, total
 _SMALL_BYTES, _SMALL_TIMES = 2**18, 4  # in every round: latencies are soon measured, and differ most
 _SMALL_SIDE, _LARGE_SIDE = 128, 512  # of the product before a message: 0.1 ms on a CPU core, and some
 ITEM_BYTES = 4
+_STATISTICS = 512  # items, as a norm's
+_UNDER_WAY_BYTES = 2**24  # a bucket that is not through before the last of a few small messages
 _COLUMNS = 256  # of a part that is packed: slices of channels or of the rows of an image are runs of about a kilobyte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """Ranks that exchange messages: a process group, or the world. `inside`: whether this rank is one of them."""
+    """Ranks that exchange messages: a process group, or the world. `inside`: whether this rank is one of them.
+
+    `gradients` is a second group of the same ranks.
+    """
 
     group: dist.ProcessGroup | None = None
     size: int
     inside: bool = True
+    gradients: dist.ProcessGroup | None = None
 
 
 Make = Callable[[int, Members], Callable[[], object]]  # a collective of so many items
@@ -64,6 +71,22 @@ def _all_to_all(items: int, members: Members) -> Callable[[], object]:
     return lambda: exchange.run(x)
 
 
+def _send(items: int, members: Members) -> Callable[[], object]:
+    """There and back between neighbours, as stages of a pipeline send; who has no neighbour does nothing."""
+    me = dist.get_rank(members.group)
+    neighbour = me + 1 - 2 * (me % 2)
+    x, y = torch.ones(items), torch.ones(items)
+
+    def once() -> None:
+        if neighbour < members.size:
+            for operator, moved in ((dist.isend, x), (dist.irecv, y))[:: 1 if me < neighbour else -1]:
+                operation = dist.P2POp(operator, moved, group=members.group, group_peer=neighbour)
+                for work in dist.batch_isend_irecv([operation]):
+                    work.wait()
+
+    return once
+
+
 def _rows(items: int, members: Members) -> int:
     """Of `items` in as many rows of columns as there are members."""
     return max(items // (members.size * _COLUMNS), 1)
@@ -76,13 +99,15 @@ class LinkProbe:
     make: Make
     latencies: int  # per other member
     passes: int  # of the message through each port, but for a rank's own part
+    pairs: bool = False  # members talk in twos, however many there are
 
     def moved_bytes(self, message_bytes: int, ranks: int) -> float:
-        return self.passes * (ranks - 1) / ranks * message_bytes
+        members = 2 if self.pairs else ranks
+        return self.passes * (members - 1) / members * message_bytes
 
     def link(self, message_bytes: Sequence[int], seconds: Sequence[float], ranks: int) -> Link:
         once = fitted_link([self.moved_bytes(size, ranks) for size in message_bytes], seconds)
-        return replace(once, latency_s=once.latency_s / (self.latencies * (ranks - 1)))
+        return replace(once, latency_s=once.latency_s / (self.latencies * (1 if self.pairs else ranks - 1)))
 
 
 PROBES: dict[str, LinkProbe] = {
@@ -90,6 +115,7 @@ PROBES: dict[str, LinkProbe] = {
     Op.ALL_GATHER: LinkProbe(_all_gather, latencies=1, passes=1),
     Op.ALL_TO_ALL: LinkProbe(_all_to_all, latencies=1, passes=1),
     "bucket": LinkProbe(_bucket, latencies=2, passes=2),
+    "send": LinkProbe(_send, latencies=2, passes=4, pairs=True),
 }
 
 
@@ -119,6 +145,28 @@ def message_seconds(
         medians = torch.stack([_last_ranks(column, members) for column in zip(*rows, strict=True)])
     dist.all_reduce(medians, dist.ReduceOp.MAX)
     return [float(median) for median in medians]
+
+
+def queue_s(members: Members, rounds: int) -> float:
+    """What a small message waits behind a bucket that is under way, beyond its share of the link. Alike on every rank.
+
+    bucket:   [ ---- all-reduce ---- ]
+    layers:     compute, m   compute, m   compute, m      each against the same without a bucket
+    """
+    median = torch.zeros((), dtype=torch.float64)
+    if members.inside:
+        small, bucket = torch.zeros(_STATISTICS), torch.zeros(_UNDER_WAY_BYTES // ITEM_BYTES)
+        case = PROBES[Op.ALL_REDUCE], small.nbytes
+        messages = partial(_after_compute, partial(all_reduce, small, members.group), case)
+        beside, alone = [], []
+        for _ in range(rounds + 1):
+            alone.append(messages())
+            work = dist.all_reduce(bucket, group=members.gradients, async_op=True)
+            beside.append(messages())
+            work.wait()
+        median = _last_ranks(beside[1:], members) - 2 * _last_ranks(alone[1:], members)
+    dist.all_reduce(median, dist.ReduceOp.MAX)
+    return max(0.0, float(median))
 
 
 def _after_compute(collective: Callable[[], object], case: tuple[LinkProbe, int]) -> list[float]:

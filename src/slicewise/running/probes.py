@@ -188,14 +188,19 @@ def _shared_norm(x: list[Tensor], w: list[Tensor]) -> Tensor:
     return shared_norm(x[0], w[0], w[1], 1e-5, statistics)[0]
 
 
-def all_points(device: torch.device, rounds: int, scales: Sequence[int]) -> list[Point]:
+def all_points(
+    device: torch.device, rounds: int, scales: Sequence[int], between: Callable[[], None] = lambda: None
+) -> list[Point]:
     """Every layer in every round, so that a machine which drifts treats all of them alike. The first round warms up.
 
-    Short ones run in a row, as small layers follow each other in a step.
+    Short ones run in a row, as small layers follow each other in a step. `between` is called after each round.
     """
     listed = [probe for scale in scales for probe in probes(scale)]
     short = [is_short(agreed_s([(first := _passes(probe)).forward_s + first.backward_s])) for probe in listed]
-    taken = [[_passes(probe, row) for probe, row in zip(listed, short, strict=True)] for _ in range(rounds)]
+    taken = []
+    for _ in range(rounds):
+        taken.append([_passes(probe, row) for probe, row in zip(listed, short, strict=True)])
+        between()
     empty_s = empty_backward_s()
     found = [
         point

@@ -6,7 +6,7 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import median
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
 from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
-from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, links, message_seconds
+from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, links, message_seconds, queue_s
+from slicewise.running.pipeline_probe import PipelineProbe
 from slicewise.running.probes import all_points
 from slicewise.running.reference import reference_s
 from slicewise.running.step_probe import StepProbe
@@ -84,19 +85,19 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
-    step, references_s = StepProbe(device), []
+    step, pipeline, references_s = StepProbe(device), PipelineProbe(device), []
 
     def look() -> None:
         """Once more after each part: a machine is not the same all the while."""
         references_s.append(reference_s())
         step.look()
+        pipeline.look()
 
     look()
-    layers = all_points(device, care.layer_rounds, care.scales)
-    look()
+    layers = all_points(device, care.layer_rounds, care.scales, between=look)
     tiers = tuple(_tier(name, members, care) for name, members in neighbours.items())
     look()
-    points = [*layers, step.point()]
+    points = [*layers, step.point(), *pipeline.points()]
     rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
     peak = max(rates.values())
     memory_bytes_per_s = _memory_rate(care)
@@ -119,7 +120,7 @@ def _measure(device: torch.device, care: Care) -> Calibration:
         cores=hosts * max(os.cpu_count() or 1, per_host) if not on_gpu else None,
         origin="fitted",
         measured_on=here(dist.get_world_size(), described.name if on_gpu else None),
-        reference_s=fmean(references_s),
+        reference_s=median(references_s),
     )
     return Calibration(cluster=cluster, points=tuple(points))
 
@@ -131,13 +132,16 @@ def _neighbours(hosts: int, per_host: int) -> dict[str, Members]:
     """
     ranks = dist.get_world_size()
     if hosts == 1 or per_host == 1:
-        return {"local" if hosts == 1 else "inter": Members(size=ranks)}
+        return {"local" if hosts == 1 else "inter": Members(size=ranks, gradients=dist.new_group())}
     leaders = list(range(0, ranks, per_host))
-    between = dist.new_group(leaders)
-    within = [dist.new_group(list(range(leader, leader + per_host))) for leader in leaders]
+    between, between_gradients = dist.new_group(leaders), dist.new_group(leaders)
+    hosted = [list(range(leader, leader + per_host)) for leader in leaders]
+    within, within_gradients = ([dist.new_group(ranks) for ranks in hosted] for _ in range(2))
+    host = dist.get_rank() // per_host
+    inside = dist.get_rank() in leaders
     return {
-        "inter": Members(group=between, size=hosts, inside=dist.get_rank() in leaders),
-        "intra": Members(group=within[dist.get_rank() // per_host], size=per_host),
+        "inter": Members(group=between, size=hosts, inside=inside, gradients=between_gradients),
+        "intra": Members(group=within[host], size=per_host, gradients=within_gradients[host]),
     }
 
 
@@ -162,6 +166,7 @@ def _tier(name: str, members: Members, care: Care) -> Tier:
         size=members.size,
         latency_s=reduced.latency_s,
         bytes_per_s=reduced.bytes_per_s,
+        queue_s=queue_s(members, care.repeats),
         collectives=found,
     )
 

@@ -1,6 +1,7 @@
 """Predictions against runs: every network under every strategy, planned, priced by every cost model, and run.
 
-calibrate, plan, price           every (network, strategy); nothing is measured where a cluster is given
+calibrate, plan, price           every (network, strategy); nothing is measured where a cluster is given.
+                                 `measured` times layers now: what was timed on another day is another machine's
 run  data  filter  pipeline ...  in turn
 calibrate, price                 the same plans, for the machine as it is now
 run  data  filter  pipeline ...  once more, and so on: a machine that drifts treats all alike, runs and predictions
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -56,11 +58,24 @@ class _Subject:
     strategy: str
     predicted: Mapping[str, Prediction]
 
-    def on(self, machine: Cluster, budget_s: float | None) -> "_Subject":
+    def on(self, machine: Cluster, timing: "_Timing") -> "_Subject":
         """The same plan, priced anew for a machine that was measured again."""
         plan = replace(self.plan, machine=machine)
-        priced = {cost: _predicted(replace(plan, cost_model=cost), budget_s) for cost in self.predicted}
+        priced = {cost: _predicted(replace(plan, cost_model=cost), timing) for cost in self.predicted}
         return replace(self, plan=plan, predicted=priced)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timing:
+    """How `measured` times layers, and where their times are kept."""
+
+    budget_s: float | None
+    folder: Path | None = None
+
+    @contextmanager
+    def afresh(self) -> Iterator["_Timing"]:
+        with tempfile.TemporaryDirectory() as folder:
+            yield replace(self, folder=Path(folder))
 
 
 def validate(
@@ -104,7 +119,7 @@ def validate(
         check_ranks(count)
     if output is not None:
         check_target(Path(output))
-    budget_s = seconds_of(profile_budget)
+    timing = _Timing(budget_s=seconds_of(profile_budget))
     skipped: list[dict[str, Any]] = []
     bars: list[Bar] = []
     rankings: list[Ranking] = []
@@ -114,22 +129,23 @@ def validate(
         machine = measured()
         plan = partial(_planned, machine=machine, batch=batch or PER_DEVICE * count, shapes=shapes)
         subjects: list[_Subject] = []
-        for model in names:
-            for strategy in listed(strategies):
-                progress(f"planning {model}, {strategy}, {count} ranks")
-                try:
-                    made = plan(model, strategy=strategy)
-                    _check_room(made)
-                    subjects.append(_priced(made, strategy, costs, budget_s, skipped))
-                except SlicewiseError as error:
-                    skipped.append(_why(model, strategy, count, error))
+        with timing.afresh() as now:
+            for model in names:
+                for strategy in listed(strategies):
+                    progress(f"planning {model}, {strategy}, {count} ranks")
+                    try:
+                        made = plan(model, strategy=strategy)
+                        _check_room(made)
+                        subjects.append(_priced(made, strategy, costs, now, skipped))
+                    except SlicewiseError as error:
+                        skipped.append(_why(model, strategy, count, error))
         changes = cluster is None or callable(cluster)
-        bars += _bars(subjects, runs, partial(_later, measured, budget_s) if changes else None)
+        bars += _bars(subjects, runs, partial(_later, measured, timing) if changes else None)
         if rank is not None:
             for model in names:
                 progress(f"the order of {rank} plans of {model} on {count} ranks")
                 best = plan(model)
-                near = [_priced(plan, LAYERWISE, costs, budget_s, skipped) for plan in near_optimal(best, rank)]
+                near = [_priced(plan, LAYERWISE, costs, timing, skipped) for plan in near_optimal(best, rank)]
                 rankings += _rankings(near, costs, runs)
     found = Validation(bars=tuple(bars), rankings=tuple(rankings), skipped=tuple(skipped), input=shapes)
     if output is not None:
@@ -158,10 +174,11 @@ def _check_room(made: Plan) -> None:
         )
 
 
-def _later(measured: Callable[[], Cluster], budget_s: float | None, subjects: Sequence[_Subject]) -> list[_Subject]:
+def _later(measured: Callable[[], Cluster], timing: _Timing, subjects: Sequence[_Subject]) -> list[_Subject]:
     """For the machine as it is when they are run once more."""
     machine = measured()
-    return [subject.on(machine, budget_s) for subject in subjects]
+    with timing.afresh() as now:
+        return [subject.on(machine, now) for subject in subjects]
 
 
 def _machine(
@@ -180,26 +197,30 @@ def _machine(
 
 
 def _priced(
-    made: Plan, strategy: str, costs: Sequence[str], budget_s: float | None, skipped: list[dict[str, Any]]
+    made: Plan, strategy: str, costs: Sequence[str], timing: _Timing, skipped: list[dict[str, Any]]
 ) -> _Subject:
     predicted: dict[str, Prediction] = {}
     for cost in costs:
         try:
-            predicted[cost] = _predicted(replace(made, cost_model=cost), budget_s)
+            predicted[cost] = _predicted(replace(made, cost_model=cost), timing)
         except SlicewiseError as error:
             skipped.append({**_why(made.model, strategy, made.devices, error), "cost_model": cost})
     return _Subject(plan=made, strategy=strategy, predicted=predicted)
 
 
-def _predicted(plan: Plan, budget_s: float | None) -> Prediction:
+def _predicted(plan: Plan, timing: _Timing) -> Prediction:
     model = model_named(plan.cost_model)
     if plan.pipeline is not None and not model.pipelines:
         raise RequestError(f"{plan.cost_model} has no price for a pipeline")
     if not model.space.reductions and any("C" in slicing for slicing in plan.slicings.values()):
         raise RequestError(f"{plan.cost_model} has no price for sliced input channels")
     if model.measures:
-        plan = timed_plan(lambda timed: replace(plan, machine=timed), plan.hardware(), budget_s)
+        plan = timed_plan(partial(_on, plan), plan.hardware(), timing.budget_s, folder=timing.folder)
     return predicted_of(plan, plan.network(), plan.hardware())
+
+
+def _on(plan: Plan, machine: Cluster) -> Plan:
+    return replace(plan, machine=machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,11 +42,13 @@ class _Filling:
 
 
 class GradientSync:
-    def __init__(self, weights: Weights, buckets: Sequence[Bucket], groups: Groups) -> None:
+    def __init__(self, weights: Weights, buckets: Sequence[Bucket], groups: Groups, *, alone: bool) -> None:
+        """`alone`: no layer has messages of its own."""
         self._weights = weights
+        group_of = groups.of if alone else groups.for_gradients
         trained = [tuple(name for name in bucket.weights if weights.leaves[name].requires_grad) for bucket in buckets]
         self._fillings = [
-            _Filling(names, bucket.axes, groups.of(bucket.axes))
+            _Filling(names, bucket.axes, group_of(bucket.axes))
             for bucket, names in zip(buckets, trained, strict=True)
             if names
         ]

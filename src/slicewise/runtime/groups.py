@@ -9,6 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from slicewise.cluster.mesh import Mesh
 
 _Ranks = tuple[tuple[int, ...], ...]  # of groups side by side, every rank in one of them
+_LAYERS, _GRADIENTS = "layers", "gradients"  # what a group is used for
 
 
 class _Shared:
@@ -19,8 +20,8 @@ class _Shared:
 
     def __init__(self) -> None:
         self.world: dist.ProcessGroup | None = None
-        self.groups: dict[_Ranks, dist.ProcessGroup | None] = {}
-        self.of_axes: dict[tuple[Mesh, tuple[int, ...]], dist.ProcessGroup | None] = {}
+        self.groups: dict[tuple[_Ranks, str], dist.ProcessGroup | None] = {}
+        self.of_axes: dict[tuple[Mesh, tuple[int, ...], str], dist.ProcessGroup | None] = {}
         self.meshes: dict[tuple[tuple[str, ...], tuple[int, ...], str], DeviceMesh] = {}
 
     def current(self) -> "_Shared":
@@ -41,13 +42,22 @@ class Groups:
 
     def of(self, axes: tuple[int, ...]) -> dist.ProcessGroup | None:
         """The group of ranks that differ from this one along `axes` only; None is the whole world."""
+        return self._of(axes, _LAYERS)
+
+    def for_gradients(self, axes: tuple[int, ...]) -> dist.ProcessGroup | None:
+        """Another group of the same ranks. A backend takes the messages of a group in order, NCCL one by one and gloo
+        two at a time: in a group of their own, gradients under way never hold up a layer's message.
+        """
+        return self._of(axes, _GRADIENTS)
+
+    def _of(self, axes: tuple[int, ...], use: str) -> dist.ProcessGroup | None:
         shared = _shared.current()
-        if (self.mesh, axes) not in shared.of_axes:
+        if (self.mesh, axes, use) not in shared.of_axes:
             ranks = self._groups(axes)
-            if ranks not in shared.groups:
-                shared.groups[ranks] = self._create(ranks)
-            shared.of_axes[self.mesh, axes] = shared.groups[ranks]
-        return shared.of_axes[self.mesh, axes]
+            if (ranks, use) not in shared.groups:
+                shared.groups[ranks, use] = self._create(ranks, use)
+            shared.of_axes[self.mesh, axes, use] = shared.groups[ranks, use]
+        return shared.of_axes[self.mesh, axes, use]
 
     def members(self, axes: tuple[int, ...]) -> list[int]:
         return self.mesh.group(self.rank, axes)
@@ -69,8 +79,8 @@ class Groups:
                 found |= dict.fromkeys(members, members)
         return tuple(dict.fromkeys(found.values()))
 
-    def _create(self, ranks: _Ranks) -> dist.ProcessGroup | None:
-        if len(ranks) == 1:
+    def _create(self, ranks: _Ranks, use: str) -> dist.ProcessGroup | None:
+        if len(ranks) == 1 and use == _LAYERS:
             return None
         own: dist.ProcessGroup | None = None
         for members in ranks:

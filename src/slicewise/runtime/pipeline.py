@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
+from slicewise.cost.training import PLAIN, Training
 from slicewise.errors import PlanError
 from slicewise.graph.layer import Layer
 from slicewise.graph.layer_graph import LayerGraph
-from slicewise.plans.plan import Plan
+from slicewise.plans.plan import Plan, Stages
 from slicewise.runtime.blueprint import with_trained
 from slicewise.runtime.compiling import uncompiled
 from slicewise.runtime.initial import Initialize
@@ -52,7 +53,16 @@ def pipeline(
             "parts of the model are in eval mode, where its layers are not the plan's; plan for these modes"
         )
     watch(stall_timeout)
-    return Pipeline(model, chosen.sized(own.graph), own.plan, loss, seed=seed, initialize=initialize)
+    assert own.plan.pipeline is not None
+    return Pipeline(
+        model,
+        chosen.sized(own.graph),
+        own.plan.pipeline,
+        loss,
+        training=own.plan.training,
+        seed=seed,
+        initialize=initialize,
+    )
 
 
 class Pipeline:
@@ -65,28 +75,29 @@ class Pipeline:
         self,
         model: nn.Module,
         graph: LayerGraph,
-        plan: Plan,
+        stages: Stages,
         loss: Loss,
         *,
+        training: Training = PLAIN,
         seed: int = 0,
         initialize: Initialize | None = None,
     ) -> None:
-        assert plan.pipeline is not None
+        """`graph`: of the whole batch."""
         graph = with_trained(graph, {name: p.requires_grad for name, p in model.named_parameters()})
-        positions = plan.pipeline.check(graph, dist.get_world_size())
-        self.rank, self.stages = dist.get_rank(), len(plan.pipeline.stages)
-        self.micro_batches, self._batch = plan.pipeline.micro_batches, plan.batch
+        positions = stages.check(graph, dist.get_world_size())
+        self.rank, self.stages = dist.get_rank(), len(stages.stages)
+        self.micro_batches, self._batch = stages.micro_batches, graph.batch
         self.module = Stage(
             model,
             graph,
             positions,
-            dtype=plan.training.dtype,
-            recompute=plan.training.recompute,
+            dtype=training.dtype,
+            recompute=training.recompute,
             seed=seed,
             initialize=initialize,
         )
         self._inputs, self._loss = graph.inputs, loss
-        self._schedule = _SCHEDULES[plan.pipeline.schedule]
+        self._schedule = _SCHEDULES[stages.schedule]
         self._trainers: dict[int, PipelineScheduleSingle] = {}  # by samples of a micro-batch
         self._evaluators: dict[tuple[int, int], PipelineScheduleSingle] = {}
 

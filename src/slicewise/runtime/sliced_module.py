@@ -116,11 +116,12 @@ class SlicedModule(nn.Module):
             in_place=not recompute,  # what is computed again needs its input as it was
         )
         watch(self, self._weights.parameters.values(), model)
-        self._sync = GradientSync(self._weights, buckets(graph, slicings, mesh, bucket_items), self._groups)
+        self._bucket_items = bucket_items
+        self._sync = self._synchronized(graph)
         self._blueprint = Blueprint(model, graph, self._visible, adapt)
         self._counting = SampleCounts(device) if dist.get_backend() != "fake" else None
         self._compiled, self._known_counts = {}, {}
-        self._recompute, self._bucket_items, self._passes = recompute, bucket_items, 0
+        self._recompute, self._passes = recompute, 0
         samples: Slicing = (Dim.N,) * len(mesh.axes)
         self.local_samples = all(slicings[layer.name] == samples for layer in graph.inputs if Dim.N in layer.dims)
         modes = None
@@ -197,11 +198,13 @@ class SlicedModule(nn.Module):
         if state.trained != self._state.trained:
             self._sync.close()
             self._weights.follow_frozen()
-            graph = with_trained(self._graph, self._weights.trained)
-            self._sync = GradientSync(
-                self._weights, buckets(graph, self._slicings, self._mesh, self._bucket_items), self._groups
-            )
+            self._sync = self._synchronized(with_trained(self._graph, self._weights.trained))
         self._state = state
+
+    def _synchronized(self, graph: LayerGraph) -> GradientSync:
+        """Of the weights that `graph` trains."""
+        filled = buckets(graph, self._slicings, self._mesh, self._bucket_items)
+        return GradientSync(self._weights, filled, self._groups, alone=apart(graph, self._slicings))
 
     def _taken(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Tensor], State]:
         """This rank's inputs, and its modules as they are now. A rank that cannot go on tells the others."""

@@ -50,6 +50,7 @@ def merged(cluster: Cluster, axes: int) -> Cluster:
                 tier,
                 size=size,
                 latency_s=latency_s,
+                queue_s=None,
                 racks=None,
                 bytes_per_s=together * quickest,
                 ports=cluster.devices,  # shares are counted already

@@ -99,7 +99,9 @@ class ManyPlans:
             share = 0.5 if self._returning[number] else 1.0
             forward_s += share * moves.seconds + self._lent[number] * timed.halo_s[rows] + timed.forth_s[rows]
             update_s += timed.update_s[rows]
-        queue = Queue(self._buckets(columns, plans, bucket_items or self.model.training.bucket_items), len(columns))
+        filled = self._buckets(columns, plans, bucket_items or self.model.training.bucket_items)
+        queue_s = np.array([tier.queue_s or 0.0 for tier in self.model.cluster.tiers])
+        queue = Queue(filled, len(columns), queue_s)
         backward_s = self._backward(queue, known, moved, columns, plans)
         exposed_s = queue.rest_s() + (1 - self.model.cluster.overlap) * queue.hidden_s
         return Played(seconds=forward_s + backward_s + exposed_s + update_s, exposed_sync_s=exposed_s)

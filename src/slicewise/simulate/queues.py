@@ -21,7 +21,8 @@ class Buckets:
 class Queue:
     """The buckets under way in every plan, first come, first served."""
 
-    def __init__(self, buckets: Buckets, positions: int) -> None:
+    def __init__(self, buckets: Buckets, positions: int, queue_s: Floats) -> None:
+        """`queue_s`: of each tier, what a message waits behind a bucket on it."""
         plans, self._most = buckets.ready.shape
         rows, _ = np.nonzero(buckets.ready < positions)
         arrivals = np.bincount(
@@ -35,6 +36,7 @@ class Queue:
         self._head = np.zeros(plans, dtype=np.int64)
         self._admitted = np.zeros(plans, dtype=np.int64)
         self._left_s = self._alone_s[:, 0].copy()
+        self._queue_s = np.append(queue_s, 0.0)  # the last for tasks without a tier: NO_TIER
         self.hidden_s = np.zeros(plans)  # seconds of communication done while the device did something else
 
     def admit(self, position: int) -> None:
@@ -43,8 +45,11 @@ class Queue:
     def beside(self, busy_s: Floats, tier: Ints | None = None) -> Floats:
         """What a task of `busy_s` takes beside the buckets: longer where it needs the tier that a bucket is on."""
         taken_s = np.broadcast_to(busy_s, self._head.shape).copy()
-        rows = np.flatnonzero((self._head < self._admitted) & (taken_s > 0))
-        busy_s = taken_s[rows]
+        busy_s = taken_s.copy()
+        if tier is not None:
+            taken_s += self._queued_s(busy_s, np.broadcast_to(tier, self._head.shape))
+        rows = np.flatnonzero((self._head < self._admitted) & (busy_s > 0))
+        busy_s = busy_s[rows]
         while len(rows):
             head = self._head[rows]
             done_s = np.minimum(busy_s, self._left_s[rows])
@@ -60,6 +65,14 @@ class Queue:
             going = (busy_s > 0) & (self._head[rows] < self._admitted[rows])
             rows, busy_s = rows[going], busy_s[going]
         return taken_s
+
+    def _queued_s(self, busy_s: Floats, tier: Ints) -> Floats:
+        """What messages wait behind what buckets have queued."""
+        shared = (self._head < self._admitted) & (busy_s > 0) & (self._tier[np.arange(len(tier)), self._head] == tier)
+        waited_s = np.where(shared, np.minimum(self._queue_s[tier], self._left_s), 0.0)
+        self._left_s -= waited_s
+        self._land(np.flatnonzero(shared & (self._left_s <= 0)))
+        return waited_s
 
     def rest_s(self) -> Floats:
         """Until every bucket has arrived, with nothing beside."""

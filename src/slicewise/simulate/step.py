@@ -6,13 +6,14 @@
 Everything that a layer needs before it can compute (layout changes, halos, statistics) runs on the device's line, in
 order. Gradient buckets run beside backward, one after the other, as far as the machine lets communication and compute
 overlap. Each tier's links are a resource: a bucket and a layer's own communication that cross the same tier share it,
-half each.
+half each, once the message is through what of the bucket is queued ahead of it.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slicewise.cluster.cluster import Tier
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.model import CostModel
 from slicewise.cost.training import WEIGHT_BYTES
@@ -53,6 +54,7 @@ class _Flight:
 class _Machine:
     """The device's line, and the buckets that travel meanwhile in the order in which they became ready."""
 
+    tiers: Sequence[Tier]
     now_s: float = 0.0
     events: list[Activity] = field(default_factory=list)
     flights: deque[_Flight] = field(default_factory=deque)
@@ -61,6 +63,8 @@ class _Machine:
     def occupy(self, name: str, term: str, seconds: float, tier: int | None = None) -> None:
         """The device is busy for `seconds`, or longer where it needs a tier that a bucket is on."""
         start_s, left_s = self.now_s, seconds
+        if left_s > 0 and tier is not None:
+            self._queue(tier)
         while left_s > 0:
             flight = self.flights[0] if self.flights else None
             if flight is None:
@@ -78,6 +82,18 @@ class _Machine:
                 self._land(flight)
         if self.now_s > start_s:
             self.events.append(Activity("device", name, term, start_s, self.now_s))
+
+    def _queue(self, tier: int) -> None:
+        """A message waits behind what a bucket has queued, while the bucket travels alone."""
+        if not self.flights or self.flights[0].tier != tier:
+            return
+        flight = self.flights[0]
+        flight.start_s = self.now_s if flight.start_s is None else flight.start_s
+        waited_s = min(self.tiers[tier].queue_s or 0.0, flight.left_s)
+        self.now_s += waited_s
+        flight.left_s -= waited_s
+        if flight.left_s <= 0:
+            self._land(flight)
 
     def finish(self) -> float:
         """Let every bucket arrive, with nothing beside; the seconds that took."""
@@ -100,7 +116,7 @@ def simulate_step(model: CostModel, slicings: Mapping[str, Slicing], bucket_item
     """Deterministic: the same plan gives the same timeline. `bucket_items`: of buckets of another size."""
     filled = model.training.bucket_items if bucket_items is None else bucket_items
     costs = model.plan_costs(slicings)
-    machine = _Machine()
+    machine = _Machine(model.cluster.tiers)
     tiers = {layer.name: _tiers(model, layer, slicings, costs[layer.name]) for layer in model.graph}
     returning = {
         layer.name for layer in model.graph if layer.name in model.graph.gradients and model.wants_input_gradient(layer)

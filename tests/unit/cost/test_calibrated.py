@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.cluster.lines import STEP, Line
+from slicewise.cluster.lines import PIPELINE, STEP, Line
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.calibrated import CalibratedModel, line_kind, runs_plainly
 from slicewise.cost.compute import shares
@@ -164,6 +164,19 @@ def test_kinds_that_older_profiles_do_not_have_take_the_line_of_their_relatives(
     assert line_kind(graph[layer]) == own
     assert forward_s(**{other: 2.0}) == 2.0
     assert forward_s(**{other: 2.0, own: 3.0}) == 3.0
+
+
+def test_a_pipeline_pays_for_its_step_once_and_for_every_turn() -> None:
+    def iteration_s(line: Line) -> float:
+        lines = {**LINES, STEP: {"forward": Line(call_s=5.0), PIPELINE: line}}
+        cluster = replace(PAIR, device=replace(DEVICE, layers=lines))
+        made = plan(small_cnn(8), cluster, strategy="pipeline", cost="calibrated", segments=4)
+        return float(made.predicted["iteration_s"])
+
+    free_s = iteration_s(Line())
+    assert free_s < 5.0  # sliced layers have a step of their own
+    assert iteration_s(Line(call_s=3e-3)) == pytest.approx(free_s + 3e-3)
+    assert iteration_s(Line(s_per_item=1e-3)) == pytest.approx(free_s + 5e-3, rel=0.02)  # 4 micro-batches, 2 stages
 
 
 @pytest.mark.parametrize("strategy", ["data", "layerwise", "pipeline"])

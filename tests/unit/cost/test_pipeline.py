@@ -1,8 +1,9 @@
+from dataclasses import replace
 from math import prod
 
 import pytest
 
-from slicewise.cluster.cluster import Cluster, load_cluster
+from slicewise.cluster.cluster import Cluster, Link, load_cluster
 from slicewise.cost.analytic import AnalyticModel
 from slicewise.cost.breakdown import Cost
 from slicewise.cost.pipeline import LOSS_BYTES, PipelineModel
@@ -56,6 +57,13 @@ def test_neighbours_pay_for_the_tier_between_them() -> None:
     assert inside == priced.link_s(2, 1)
     assert across == pytest.approx(4e-6 + priced.output_bytes(1) / 1e9)
     assert inside == pytest.approx(2e-6 + priced.output_bytes(1) / 2e9)
+
+
+def test_stages_send_at_the_pace_of_sends_where_it_was_measured() -> None:
+    cluster = machine(2)
+    sends = replace(cluster.tiers[0], collectives={"send": Link(latency_s=1e-3, bytes_per_s=1e6)})
+    priced = pipeline(small_cnn(8), replace(cluster, tiers=(sends,)), 2)
+    assert priced.link_s(0, 1) == pytest.approx(1e-3 + priced.output_bytes(1) / 1e6)
 
 
 def test_1f1b_keeps_less_than_gpipe_and_moves_the_same() -> None:

@@ -63,6 +63,29 @@ def test_a_full_bucket_hides_behind_the_rest_of_backward() -> None:
     assert half.exposed_sync_s == pytest.approx((hidden.exposed_sync_s + busy_s) / 2)
 
 
+def test_a_message_waits_behind_what_a_bucket_has_queued_and_no_longer() -> None:
+    """Statistics of the first norm meet the bucket of the linear layer's weights, on the same link."""
+    net = Net()
+    features = net.norm(net.conv(net.input(8, 3, 32, 32), 16))
+    net.output(net.linear(net.flatten(net.pool(features)), 2000))
+    slicings: dict[str, Slicing] = {layer.name: (Dim.N,) for layer in net.graph}
+    plain = machine(2)
+
+    def step(queue_s: float | None) -> StepTimeline:
+        tiers = tuple(replace(tier, queue_s=queue_s) for tier in plain.tiers)
+        return simulate_step(AnalyticModel(net.graph, replace(plain, tiers=tiers)), slicings)
+
+    def statistics_s(timeline: StepTimeline) -> float:
+        spent = [event.stop_s - event.start_s for event in timeline.events if event.term == "reduce"]
+        return sum(spent)
+
+    free, queued, endless = step(None), step(2e-6), step(10.0)
+    assert statistics_s(queued) == pytest.approx(statistics_s(free) + 2e-6)  # once: in forward no bucket is under way
+    bucket_s = max(event.stop_s - event.start_s for event in free.events if event.lane == "link")
+    assert statistics_s(free) + 2e-6 < statistics_s(endless) <= statistics_s(free) + bucket_s
+    assert endless.seconds <= free.seconds + bucket_s
+
+
 def test_updates_come_last() -> None:
     timeline, total = simulated(Dim.N)
     last = timeline.events[-1]
