@@ -38,7 +38,9 @@ def clusters(draw: st.DrawFn, sizes: Sequence[tuple[int, ...]] = TIER_SIZES) -> 
 
     def tier(name: str, size: int, racks: Tier | None = None) -> Tier:
         plain = link()
-        fitted = draw(st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all", "bucket", "send"]), max_size=3))
+        fitted = draw(
+            st.sets(st.sampled_from(["all_reduce", "all_gather", "all_to_all", "bucket", "send"]), max_size=3)
+        )
         return Tier(
             name=name,
             size=size,
