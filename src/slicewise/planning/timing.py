@@ -23,6 +23,7 @@ from slicewise.cluster.times import read_times
 from slicewise.cost.measured import MeasuredModel
 from slicewise.errors import RequestError
 from slicewise.plans.plan import Plan
+from slicewise.runtime.environment import OF_LAUNCHER
 from slicewise.search.solver import Progress
 
 _MOST_ROUNDS = 12
@@ -94,9 +95,7 @@ def _check_here(cluster: Cluster) -> None:
 
 def _time_layers(plan: Plan, budget_s: float, kept_in: Path) -> None:
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _RANK_VARIABLES and not name.startswith("SLICEWISE_")
+        name: value for name, value in os.environ.items() if name not in (*_RANK_VARIABLES, *OF_LAUNCHER)
     } | {"SLICEWISE_CACHE": str(kept_in)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"

@@ -27,6 +27,7 @@ from slicewise.running.step_probe import StepProbe
 from slicewise.running.stopwatch import alternated_s, timed_s
 from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.hosts import hosts_of_ranks
+from slicewise.runtime.priority import messages_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
     neighbours = _neighbours(hosts, per_host)
+    messages_first()
     step, pipeline, references_s = StepProbe(device), PipelineProbe(device), []
 
     def look() -> None:

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from slicewise.dtype import DTYPES
 from slicewise.errors import RequestError
 from slicewise.runtime.environment import FAILURE_FILE, MEETING_FILE
+from slicewise.runtime.priority import messages_first
 
 
 def rank_device() -> torch.device:
@@ -46,6 +47,7 @@ def start_rank() -> torch.device:
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise RequestError(f"the ranks cannot meet {where}: {reason}; {remedy}") from error
+    messages_first()
     return device
 
 

@@ -23,6 +23,7 @@ from slicewise.runtime.compiling import uncompiled
 from slicewise.runtime.devices import torch_dtype
 from slicewise.runtime.hosts import check_hosts
 from slicewise.runtime.initial import Initialize
+from slicewise.runtime.priority import messages_first
 from slicewise.runtime.sliced_module import SlicedModule
 from slicewise.runtime.watchdog import watch
 
@@ -60,6 +61,7 @@ def loaded(plan: Plan | str | Path, *, pipeline: bool) -> Plan:
     """The plan, or an error on every rank if one cannot read it."""
     if not dist.is_initialized():
         raise PlanError("no process group; start the script with torchrun and call init_process_group first")
+    messages_first()
 
     def read() -> Plan:
         if not isinstance(plan, (Plan, str, Path)):
