@@ -1,13 +1,14 @@
 """On CPUs, threads that pass messages on come before compute, where the system lets them."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from slicewise.cluster.mesh import Axis, Mesh
+from slicewise.environment import REALTIME
 from slicewise.runtime import priority
-from slicewise.runtime.environment import REALTIME
 from slicewise.runtime.groups import Groups
 from slicewise.runtime.priority import messages_first
 from tests.distributed.world import World
@@ -36,6 +37,7 @@ def _policies() -> dict[str, list[int]]:
 def _after_a_new_group() -> dict[str, list[int]]:
     messages_first()  # for the groups that tests before made
     Groups(Mesh((Axis("priority", 2, 0), Axis("other", 2, 0))), int(os.environ.get("RANK", "0"))).of((0,))
+    time.sleep(0.1)  # threads name themselves
     return _policies()
 
 

@@ -87,9 +87,9 @@ def add_made(parser: argparse.ArgumentParser, dtypes: Sequence[str] = RUN[1:]) -
 
 
 def main(options: argparse.Namespace) -> int:
+    from slicewise.environment import PLACE_FILE
     from slicewise.errors import StallError
     from slicewise.running.launch import check_ranks, crowding, inside_a_rank, launch
-    from slicewise.runtime.environment import PLACE_FILE
     from slicewise.runtime.whereabouts import record_to
 
     if inside_a_rank():
@@ -301,9 +301,9 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
 
 def _agreed_plans(options: argparse.Namespace) -> "tuple[Plan, Plan | None]":
     """And the one that it is compared with. Rank 0 makes or loads them and tells the others, or why there is none."""
+    from slicewise.environment import FAILURE_FILE
     from slicewise.plans.plan import Plan
     from slicewise.running.ranks import ranks, told_by_the_first
-    from slicewise.runtime.environment import FAILURE_FILE
 
     def make() -> dict[str, Any]:
         # a launcher has checked the plan already

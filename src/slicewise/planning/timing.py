@@ -21,9 +21,9 @@ from slicewise.cluster.cluster import Cluster, local_path
 from slicewise.cluster.freshness import MeasuredOn, here
 from slicewise.cluster.times import read_times
 from slicewise.cost.measured import MeasuredModel
+from slicewise.environment import OF_LAUNCHER
 from slicewise.errors import RequestError
 from slicewise.plans.plan import Plan
-from slicewise.runtime.environment import OF_LAUNCHER
 from slicewise.search.solver import Progress
 
 _MOST_ROUNDS = 12

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from slicewise.environment import FAILURE_FILE, LAUNCHER, MEETING_FILE, PLACE_FILE
 from slicewise.errors import RankError, RequestError, StallError
-from slicewise.runtime.environment import FAILURE_FILE, LAUNCHER, MEETING_FILE, PLACE_FILE
 from slicewise.runtime.stalls import stalled
 from slicewise.runtime.whereabouts import place_in
 

@@ -27,7 +27,7 @@ from slicewise.running.step_probe import StepProbe
 from slicewise.running.stopwatch import alternated_s, timed_s
 from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.hosts import hosts_of_ranks
-from slicewise.runtime.priority import messages_first
+from slicewise.runtime.priority import started_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,8 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
-    neighbours = _neighbours(hosts, per_host)
-    messages_first()
+    with started_first():
+        neighbours = _neighbours(hosts, per_host)
     step, pipeline, references_s = StepProbe(device), PipelineProbe(device), []
 
     def look() -> None:

@@ -6,7 +6,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from slicewise.runtime.environment import FAILURE_FILE
+from slicewise.environment import FAILURE_FILE
 
 _FIRST = "slicewise/failures"
 

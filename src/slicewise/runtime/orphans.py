@@ -2,8 +2,8 @@
 
 import os
 
+from slicewise.environment import LAUNCHER
 from slicewise.orphans import end_with
-from slicewise.runtime.environment import LAUNCHER
 
 
 def end_with_launcher() -> None:

@@ -11,12 +11,13 @@ As real-time threads they go first. They sleep nearly all the time, so others lo
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 
-from slicewise.runtime.environment import REALTIME
+from slicewise.environment import REALTIME
 
 _THREADS = Path("/proc/self/task")  # where there is none, no thread is found
 _BACKENDS = "gloo"  # in the names of its threads
@@ -25,9 +26,31 @@ _PRIORITY = 1  # the lowest of real-time threads
 
 def messages_first() -> None:
     """For the threads of all process groups that there are by now; `SLICEWISE_REALTIME=0` leaves them alone."""
-    if os.environ.get(REALTIME) == "0" or torch.cuda.is_available() or not _THREADS.exists():
+    _first(thread for thread in _threads() if _BACKENDS in _name(thread))
+
+
+@contextmanager
+def started_first() -> Iterator[None]:
+    """For the threads of process groups that are made inside: they may have no name yet when that is done."""
+    before = _threads()
+    yield
+    _first(_threads() - before)
+
+
+def _first(threads: Iterable[Path]) -> None:
+    if os.environ.get(REALTIME) == "0" or torch.cuda.is_available():
         return
-    for thread in _THREADS.iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it ended, or we may not
-            if _BACKENDS in (thread / "comm").read_text():
-                os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(_PRIORITY))
+    for thread in threads:
+        with suppress(ProcessLookupError, PermissionError):  # it ended, or we may not
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(_PRIORITY))
+
+
+def _threads() -> set[Path]:
+    return set(_THREADS.iterdir()) if _THREADS.exists() else set()
+
+
+def _name(thread: Path) -> str:
+    try:
+        return (thread / "comm").read_text()
+    except OSError:  # it ended
+        return ""

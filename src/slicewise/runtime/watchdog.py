@@ -18,7 +18,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from slicewise.runtime.environment import PLACE_FILE
+from slicewise.environment import PLACE_FILE
 from slicewise.runtime.stalls import Stall, somebody_waits, stalled
 from slicewise.runtime.whereabouts import OUTSIDE, Place, mark, own_place, record_in_memory, record_to, unpacked
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from slicewise.runtime.environment import FAILURE_FILE
+from slicewise.environment import FAILURE_FILE
 from slicewise.runtime.failures import described, report_failure
 
 
