@@ -16,8 +16,9 @@ from slicewise.runtime.stalls import stalled
 from slicewise.runtime.whereabouts import place_in
 
 # glibc returns large buffers to the kernel on every free, and gets them back with pages to be cleared. That costs
-# 10-15 % of a CPU step; the gradient of 64 MiB of linear weights takes four times as long. Same for every contender.
-MALLOC_TUNABLES = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296"
+# 10-15 % of a CPU step; the gradient of 64 MiB of linear weights takes four times as long. Threads of the backend would
+# do so even then, but for a single arena: gathering 64 MiB or more takes twice as long. Same for every contender.
+MALLOC_TUNABLES = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4294967296:glibc.malloc.arena_max=1"
 _GRACE_S = 5.0
 _LOOKING_S = 0.5  # how often ranks are asked how far they have come
 _RANKS_PER_CORE = 8
