@@ -20,6 +20,7 @@ from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.devices import synchronize
 from slicewise.runtime.exchange import Exchange
 from slicewise.runtime.moves import gathered, total
+from slicewise.runtime.priority import as_usual
 
 _SMALL_BYTES, _SMALL_TIMES = 2**18, 4  # in every round: latencies are soon measured, and differ most
 _SMALL_SIDE, _LARGE_SIDE = 128, 512  # of the product before a message: 0.1 ms on a CPU core, and some
@@ -121,11 +122,13 @@ PROBES: dict[str, LinkProbe] = {
 
 def links(members: Members, message_bytes: Sequence[int], rounds: int) -> dict[str, Link]:
     """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it."""
-    taken = iter(message_seconds([*PROBES.values()], message_bytes, members, rounds))
-    return {
-        str(name): probe.link(message_bytes, [next(taken) for _ in message_bytes], members.size)
-        for name, probe in PROBES.items()
-    }
+    together = [probe for probe in PROBES.values() if not probe.pairs]
+    in_pairs = [probe for probe in PROBES.values() if probe.pairs]
+    seconds = message_seconds(together, message_bytes, members, rounds)
+    with as_usual():  # as in a pipeline
+        seconds += message_seconds(in_pairs, message_bytes, members, rounds)
+    taken = {probe: [seconds.pop(0) for _ in message_bytes] for probe in (*together, *in_pairs)}
+    return {str(name): probe.link(message_bytes, taken[probe], members.size) for name, probe in PROBES.items()}
 
 
 def message_seconds(

@@ -27,7 +27,7 @@ from slicewise.running.step_probe import StepProbe
 from slicewise.running.stopwatch import alternated_s, timed_s
 from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.hosts import hosts_of_ranks
-from slicewise.runtime.priority import started_first
+from slicewise.runtime.priority import as_usual, messages_first, starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,8 @@ def all_reduce_seconds(device: torch.device, message_bytes: Sequence[int], repea
 
 def _measure(device: torch.device, care: Care) -> Calibration:
     hosts, per_host = _placed()
-    with started_first():
+    messages_first()
+    with starting():
         neighbours = _neighbours(hosts, per_host)
     step, pipeline, references_s = StepProbe(device), PipelineProbe(device), []
 
@@ -93,7 +94,8 @@ def _measure(device: torch.device, care: Care) -> Calibration:
         """Once more after each part: a machine is not the same all the while."""
         references_s.append(reference_s())
         step.look()
-        pipeline.look()
+        with as_usual():
+            pipeline.look()
 
     look()
     layers = all_points(device, care.layer_rounds, care.scales, between=look)

@@ -23,7 +23,7 @@ from slicewise.runtime.devices import rank_device, synchronize
 
 T = TypeVar("T")
 _SHORT_S, _IN_A_ROW = 2e-3, 20
-_FEW_PAGES, _MOST_TO_SETTLE = 64, 12
+_FEW_PAGES, _MOST_UNSETTLED = 64, 11
 
 
 def passes_s(
@@ -37,8 +37,7 @@ def passes_s(
 ) -> tuple[float, float]:
     """Forward, run(prepare()), and backward into `leaves`; 0 where none wants a gradient. `empty_s`: of no backward."""
     once = partial(own_pass_s, run, leaves, prepare=prepare, summed=summed)
-    until_settled(once)
-    taken = [once() for _ in range(repeats)]
+    taken = settled(once, repeats + 1)[1:]
     if is_short(agreed_s([sum(passes) for passes in taken])):
         taken = in_a_row(once, _IN_A_ROW)
     forward_s, backward_s = zip(*taken, strict=True)
@@ -89,18 +88,30 @@ def without(seconds: float, other_s: float) -> float:
 
 
 def until_settled(function: Callable[[], object], group: dist.ProcessGroup | None = None) -> None:
-    """Warm up: call it until it finds all of its memory at hand, on every rank.
+    """Warm up: call it until it finds all of its memory at hand, on every rank."""
+
+    def once() -> None:
+        function()
+
+    settled(once, 1, group)
+
+
+def settled(function: Callable[[], T], wanted: int, group: dist.ProcessGroup | None = None) -> list[T]:
+    """What so many calls return that find all of their memory at hand, on every rank; others do not count.
 
     A page that is touched for the first time may take as long as all that is computed with it. Training meets that in
-    its first steps alone.
+    its first steps alone. What never settles counts as it is.
     """
-    for _ in range(_MOST_TO_SETTLE):
+    every: list[T] = []
+    found: list[T] = []
+    while len(found) < wanted and len(every) < wanted + _MOST_UNSETTLED:
         before = _pages()
-        function()
+        every.append(function())
         fresh = torch.tensor(_pages() - before, device=rank_device())
         dist.all_reduce(fresh, dist.ReduceOp.MAX, group=group)
         if int(fresh) < _FEW_PAGES:
-            return
+            found.append(every[-1])
+    return found if len(found) == wanted else every[-wanted:]
 
 
 def _pages() -> int:
@@ -109,14 +120,19 @@ def _pages() -> int:
 
 
 def timed_s(function: Callable[[], object], repeats: int) -> float:
-    """Of anything."""
-    return alternated_s([function], repeats)[0]
+    """Of anything; what is short is called in a row."""
+    seconds = alternated_s([function], repeats)[0]
+    return agreed_s(in_a_row(partial(_took_s, function), _IN_A_ROW)) if is_short(seconds) else seconds
 
 
 def alternated_s(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
     """Of several that are compared: in turn, so that a machine which drifts treats them alike."""
-    taken = [[_alone_s(function)[0] for function in functions] for _ in range(repeats + 1)]
+    taken = [[_took_s(function) for function in functions] for _ in range(repeats + 1)]
     return [agreed_s(seconds) for seconds in zip(*taken[1:], strict=True)]
+
+
+def _took_s(function: Callable[[], object], apart: bool = True) -> float:
+    return _alone_s(function, apart)[0]
 
 
 def _alone_s(function: Callable[[], T], apart: bool = True) -> tuple[float, T]:

@@ -39,6 +39,7 @@ from slicewise.running.reference import drift
 from slicewise.running.tracing import gather_events
 from slicewise.runtime.batches import Batch, Feed
 from slicewise.runtime.devices import torch_dtype
+from slicewise.runtime.priority import messages_first
 from slicewise.runtime.whereabouts import adding_up, mark, recording
 from slicewise.timelines.chrome import write_trace
 
@@ -79,6 +80,8 @@ def run_rank(request: RunRequest, device: torch.device) -> dict[str, Any]:
         mark("check")
         result["check"] = check_numerics(model, graph, plan, request.seed).to_dict()
     feed = _feed(request, graph.with_batch(plan.batch), device)
+    if not any(isinstance(it, Plan) and it.pipeline for it in (plan, request.compare)):
+        messages_first()
     contenders = [planned_contender(model, graph, plan, feed.loss)]
     if request.compare:
         contenders.append(opponent(request.compare, model, graph, plan, feed.loss))

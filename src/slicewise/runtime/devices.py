@@ -12,7 +12,6 @@ import torch.distributed as dist
 from slicewise.dtype import DTYPES
 from slicewise.environment import FAILURE_FILE, MEETING_FILE
 from slicewise.errors import RequestError
-from slicewise.runtime.priority import started_first
 
 
 def rank_device() -> torch.device:
@@ -43,8 +42,7 @@ def start_rank() -> torch.device:
         described |= {"store": store, "rank": rank, "world_size": ranks}
         where, remedy = "on this host", "check GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
     try:
-        with started_first():
-            dist.init_process_group(**described)
+        dist.init_process_group(**described)
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise RequestError(f"the ranks cannot meet {where}: {reason}; {remedy}") from error

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from slicewise.cluster.mesh import Mesh
-from slicewise.runtime.priority import started_first
+from slicewise.runtime.priority import starting
 
 _Ranks = tuple[tuple[int, ...], ...]  # of groups side by side, every rank in one of them
 _LAYERS, _GRADIENTS = "layers", "gradients"  # what a group is used for
@@ -84,7 +84,7 @@ class Groups:
         if len(ranks) == 1 and use == _LAYERS:
             return None
         own: dist.ProcessGroup | None = None
-        with started_first():
+        with starting():
             for members in ranks:
                 group = dist.new_group(list(members), timeout=_timeout())
                 own = group if self.rank in members else own

@@ -1,5 +1,6 @@
 """The one changed line of a training script: `net = slicewise.parallelize(model, plan)`."""
 
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from slicewise.environment import REALTIME
 from slicewise.errors import PlanError
 from slicewise.graph.alignment import renamed
 from slicewise.graph.capture import OpaqueLayerWarning, capture, capture_all_training
@@ -54,6 +56,8 @@ def parallelize(
     model = uncompiled(model)
     own = agreed(model, chosen, graph, seed, {"initialize": "given" if initialize else "not given"})
     watch(stall_timeout)
+    if os.environ.get(REALTIME) == "1":
+        messages_first()
     return sliced(model, own.plan, own.graph, initialize=initialize, seed=seed, all_training=own.all_training)
 
 
@@ -61,7 +65,6 @@ def loaded(plan: Plan | str | Path, *, pipeline: bool) -> Plan:
     """The plan, or an error on every rank if one cannot read it."""
     if not dist.is_initialized():
         raise PlanError("no process group; start the script with torchrun and call init_process_group first")
-    messages_first()
 
     def read() -> Plan:
         if not isinstance(plan, (Plan, str, Path)):

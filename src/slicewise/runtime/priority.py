@@ -6,11 +6,16 @@ core again, up to 4 ms on Linux: as long as a whole step of a small network.
     core 0:  conv3 ............ conv2 ...            conv3 ... | m | conv2 ...
     message:        ready ----- sent                        ready, sent
 
-As real-time threads they go first. They sleep nearly all the time, so others lose nothing. It takes a privilege
-(CAP_SYS_NICE, or a limit on `rtprio`), which root has; without it steps are as right, and longer and less even.
+As real-time threads they go first. It takes a privilege (CAP_SYS_NICE, or a limit on `rtprio`), which root has; without
+it steps are as right, and longer and less even.
+
+Only where all messages are collectives, which threads of the backend start. A message between two ranks is sent by
+the thread that computes. It holds a lock that the backend's thread then asks for without end, and as a real-time thread
+it leaves no core to the one that has the lock: a second passes before the system steps in.
 """
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,29 +25,57 @@ import torch
 from slicewise.environment import REALTIME
 
 _THREADS = Path("/proc/self/task")  # where there is none, no thread is found
-_BACKENDS = "gloo"  # in the names of its threads
-_PRIORITY = 1  # the lowest of real-time threads
+_BACKENDS = ("gloo_tcp_loop", "pt_gloo_runloop")  # names of its threads, as Linux cuts them
+_PRIORITY = 1  # of all alike: they wait for each other's locks by asking, and give way to their like alone
+_NAMING_S = 0.05  # a thread names itself, soon after it was started
+
+
+class _Wish:
+    first = False
+
+
+_wish = _Wish()
 
 
 def messages_first() -> None:
-    """For the threads of all process groups that there are by now; `SLICEWISE_REALTIME=0` leaves them alone."""
-    _first(thread for thread in _threads() if _BACKENDS in _name(thread))
+    """From now on, in this process; for the threads that there are, and those of groups that are made later.
+
+    `SLICEWISE_REALTIME=0` leaves all threads alone.
+    """
+    if os.environ.get(REALTIME) != "0" and not torch.cuda.is_available():
+        _wish.first = True
+        _set(_threads(), os.SCHED_RR)
 
 
 @contextmanager
-def started_first() -> Iterator[None]:
-    """For the threads of process groups that are made inside: they may have no name yet when that is done."""
+def as_usual() -> Iterator[None]:
+    """Inside, ranks send messages to each other one by one."""
+    before = _wish.first
+    if before:
+        _wish.first = False
+        _set(_threads(), os.SCHED_OTHER)
+    yield
+    if before:
+        messages_first()
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Process groups are made inside: their threads are like the others."""
     before = _threads()
     yield
-    _first(_threads() - before)
+    if _wish.first:
+        started, until_s = _threads() - before, time.monotonic() + _NAMING_S
+        while time.monotonic() < until_s and any(_name(thread) not in _BACKENDS for thread in started):
+            time.sleep(_NAMING_S / 50)
+        _set(started, os.SCHED_RR)
 
 
-def _first(threads: Iterable[Path]) -> None:
-    if os.environ.get(REALTIME) == "0" or torch.cuda.is_available():
-        return
+def _set(threads: Iterable[Path], policy: int) -> None:
     for thread in threads:
-        with suppress(ProcessLookupError, PermissionError):  # it ended, or we may not
-            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(_PRIORITY))
+        if _name(thread) in _BACKENDS:
+            with suppress(ProcessLookupError, PermissionError):  # it ended, or we may not
+                os.sched_setscheduler(int(thread.name), policy, os.sched_param(_PRIORITY * (policy == os.SCHED_RR)))
 
 
 def _threads() -> set[Path]:
@@ -51,6 +84,6 @@ def _threads() -> set[Path]:
 
 def _name(thread: Path) -> str:
     try:
-        return (thread / "comm").read_text()
+        return (thread / "comm").read_text().strip()
     except OSError:  # it ended
         return ""
