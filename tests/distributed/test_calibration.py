@@ -1,6 +1,7 @@
 """What `calibrate` times is what the fit takes it for."""
 
 import time
+from collections.abc import Callable
 from mmap import PAGESIZE, mmap
 
 import torch
@@ -12,7 +13,7 @@ from slicewise.graph.sources import load_graph
 from slicewise.running.layer_timing import Timer
 from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, message_seconds
 from slicewise.running.profiler import QUICK
-from slicewise.running.stopwatch import passes_s, until_settled
+from slicewise.running.stopwatch import passes_s, settled, until_settled
 from slicewise.runtime.counting import CountCollectives
 from tests.builders import machine
 from tests.distributed.world import World
@@ -65,22 +66,39 @@ def test_all_ranks_warm_up_until_each_of_them_finds_its_memory(pair: World) -> N
     assert pair.run(_calls_to_settle, 100) == [12] * 2  # what never settles is measured as it is
 
 
+def test_a_repeat_that_touches_new_memory_does_not_count(pair: World) -> None:
+    assert pair.run(_counted) == [1, 4, 5]
+
+
 def _calls_to_settle(cold_calls: int) -> list[int]:
     """On the second rank, so many calls touch memory that nobody has touched."""
-    calls, kept = torch.zeros(1), []
-
-    def run() -> None:
-        calls.add_(1)
-        if dist.get_rank() == 1 and calls <= cold_calls:
-            fresh = mmap(-1, 256 * PAGESIZE)
-            fresh.write(b"1" * 256 * PAGESIZE)
-            kept.append(fresh)
-
+    run = _Cold(lambda call: call <= cold_calls)
     until_settled(lambda: None)
     until_settled(run)
     every = [torch.zeros(1) for _ in range(dist.get_world_size())]
-    dist.all_gather(every, calls)
+    dist.all_gather(every, torch.tensor([float(run.calls)]))
     return [int(count) for count in every]
+
+
+def _counted() -> list[int]:
+    until_settled(lambda: None)
+    return settled(_Cold(lambda call: call in (2, 3)), 3)
+
+
+class _Cold:
+    """Tells how often it was called; where `cold(call)`, the second rank touches memory that nobody has touched."""
+
+    def __init__(self, cold: Callable[[int], bool]) -> None:
+        self.calls, self._cold = 0, cold
+        self._kept: list[mmap] = []
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if dist.get_rank() == 1 and self._cold(self.calls):
+            fresh = mmap(-1, 256 * PAGESIZE)
+            fresh.write(b"1" * 256 * PAGESIZE)
+            self._kept.append(fresh)
+        return self.calls
 
 
 def test_layers_are_timed_in_rounds_and_told_after_each(pair: World) -> None:
