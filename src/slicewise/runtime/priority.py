@@ -54,9 +54,11 @@ def as_usual() -> Iterator[None]:
     if before:
         _wish.first = False
         _set(_threads(), os.SCHED_OTHER)
-    yield
-    if before:
-        messages_first()
+    try:
+        yield
+    finally:
+        if before:
+            messages_first()
 
 
 @contextmanager
