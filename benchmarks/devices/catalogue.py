@@ -3,7 +3,7 @@
 Convolutions are DeepBench's, the only source of all three directions; products, norms and element-wise layers are
 NeuSight's, whose libraries are newer. What was not timed on a device comes by rule (record.py). Three kinds neither
 source has (volumes, grouped, depth-wise) and the narrow dtypes of devices after Volta are set by hand, from published
-training steps of whole networks on one GPU (README.md).
+training steps of whole networks on one GPU (README.md). Devices that nobody timed come by rule throughout.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.devices.boards import GENERATIONS, standing, weights
 from benchmarks.devices.record import Record, by_rule, completed, half_size
 from benchmarks.devices.samples import Board
 from slicewise.cluster.device import Device, load_device
@@ -26,12 +27,17 @@ SOURCES = {
     "A100-40": ("A100", "A100-40GB-PCIe"),
     "H100": ("H100", "H100-80GB-HBM3"),
 }
+BY_RULE = (
+    "GTX-1080Ti", "T4", "RTX-2080Ti", "TITAN-RTX", "A10", "A30", "A40", "RTX-A6000", "RTX-3080", "RTX-3090", "RTX-4090",
+    "RTX-6000-Ada", "L4", "L40S", "B200", "MI210", "MI300X",
+)  # fmt: skip
 CALLS = {"forward": "conv_forward", "backward_input": "conv_backward_input", "backward_weight": "conv_backward_weight"}
 # share of the peak: volumes, grouped, depth-wise
 UNTIMED = {"simt": (0.5, 0.25, 0.08), "tensor": (0.9, 0.06, 0.3)}
 # narrow dtypes: how much of the share that kernels timed alone on Volta reach is left in a step, under its power limit;
 # newer matrix units grew faster than what feeds them
-LEFT = {"V100-16": 0.85, "A100-40": 0.7, "H100": 0.35}
+LEFT = {"volta": 0.85, "ampere": 0.7, "hopper": 0.35}
+FIRST_MATRIX_UNITS = GENERATIONS["volta"][0]
 POOL = 0.6  # share of the bandwidth: windows overlap
 DIGITS = 3
 HEAD = """\
@@ -42,25 +48,26 @@ HEAD = """\
 
 
 def write(records: Mapping[str, Record], boards: Mapping[tuple[str, str], Board]) -> None:
-    found = {name: asdict(kernels(name, records, boards)) for name in SOURCES}
-    said = {name: {key: value for key, value in table.items() if value is not None} for name, table in found.items()}
+    found = {name: asdict(kernels(name, records, boards)) for name in (*SOURCES, *BY_RULE)}
+    said = {name: {key: value for key, value in table.items() if value} for name, table in found.items()}
     path = Path(str(resources.files("slicewise.cluster"))) / "kernels.toml"
     path.write_text(HEAD + toml(said, digits=DIGITS), encoding="utf-8")
 
 
 def kernels(name: str, records: Mapping[str, Record], boards: Mapping[tuple[str, str], Board]) -> Kernels:
-    device = load_device(name)
+    device, timed = load_device(name), SOURCES.get(name, (name, name))
     convolutions, others = (
         _of(f"{board}/fp32/{source}", device, records, boards)
-        for board, source in zip(SOURCES[name], ("deepbench", "neusight"), strict=True)
+        for board, source in zip(timed, ("deepbench", "neusight"), strict=True)
     )
+    stands, board = standing(name, device.peak_flops_per_s), _board(device)
     narrow = None
-    if device.reduced_flops_per_s and name != "P100":
-        narrow = _of(f"{SOURCES[name][0]}/fp16_mixed/deepbench", device, records, boards)
-    board = _board(device)
+    if GENERATIONS[stands.generation][0] >= FIRST_MATRIX_UNITS:
+        narrow = _of(f"{timed[0]}/fp16_mixed/deepbench", device, records, boards)
+    kept = np.average(np.log([*LEFT.values()]), weights=weights(stands.generation, [*LEFT]))
     return Kernels(
-        simt=_unit("simt", convolutions, others, board, 1.0),
-        tensor=None if narrow is None else _unit("tensor", narrow, narrow, board, LEFT.get(name, 1.0)),
+        simt=_unit("simt", convolutions, others, board, stands.held),
+        tensor=None if narrow is None else _unit("tensor", narrow, narrow, board, stands.held * float(np.exp(kept))),
         memory={
             "product": _number(convolutions.values["memory.product"]),
             **{kind: _number(others.values[f"memory.{kind}"]) for kind in ("elementwise", "norm", "softmax")},
@@ -80,6 +87,7 @@ def kernels(name: str, records: Mapping[str, Record], boards: Mapping[tuple[str,
             "softmax": _rounded(others.spread["softmax"]),
             "pool": _rounded(others.spread["layernorm"]),
         },
+        by_rule=name not in SOURCES,
     )
 
 

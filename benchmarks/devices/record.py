@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.devices.boards import apart, standing
+from benchmarks.devices.boards import standing, weights
 from benchmarks.devices.samples import MATRIX, PRODUCTS, Batch, Board
 from slicewise.cost.utilisation import arithmetic_s, kernel_s
 
@@ -88,11 +88,10 @@ def by_rule(group: str, board: Board, known: Iterable[Record]) -> Record:
 
 
 def nearest(generation: str, tables: Sequence[tuple[Record, Mapping[str, float]]], name: str) -> float:
-    """The mean over its own generation; without any of it, over all, weighed by exp(-distance)."""
-    having = [(apart(generation, record.generation), table[name]) for record, table in tables if name in table]
-    own = any(distance == 0 for distance, _ in having)
-    weights = [float(distance == 0) if own else np.exp(-distance) for distance, _ in having]
-    return float(np.average([value for _, value in having], weights=weights))
+    """The mean over devices, weighed by their generations."""
+    having = [(record.generation, table[name]) for record, table in tables if name in table]
+    generations, values = zip(*having, strict=True)
+    return float(np.average(values, weights=weights(generation, generations)))
 
 
 def completed(record: Record, board: Board, known: Iterable[Record]) -> Record:

@@ -87,5 +87,5 @@ FAULTS: dict[str, Callable[[int], None]] = {
 
 def _limit(megabits_per_s: int) -> None:
     """From now on, the rate of this emulated host's end of the link."""
-    rate = ("rate", f"{megabits_per_s}mbit", "burst", "256kb", "latency", "20ms")
+    rate = ("rate", f"{megabits_per_s}mbit", "burst", "36kb", "latency", "20ms")
     subprocess.run(["tc", "qdisc", "change", "dev", os.environ["GLOO_SOCKET_IFNAME"], "root", "tbf", *rate], check=True)

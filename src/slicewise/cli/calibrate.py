@@ -151,9 +151,15 @@ def _measure(options: argparse.Namespace) -> int:
 def _keep(found: "Calibration", options: argparse.Namespace) -> None:
     from slicewise.cluster.cluster import local_path
     from slicewise.cluster.writing import to_fields, to_toml
+    from slicewise.units import amount
 
     path = options.output or local_path()
     kept = _write(path, to_toml(found.cluster))
+    for tier, burst_bytes in found.burst_bytes.items():
+        progress(
+            f"{tier}: messages of up to {amount(burst_bytes, 'B')} pass more than twice as fast as larger ones do, "
+            "as on a shaped link; steps that send no more than that are predicted too long"
+        )
     if options.figure:
         from slicewise.figures.fits import fit_figure
         from slicewise.report.pictures import write_picture
@@ -162,7 +168,8 @@ def _keep(found: "Calibration", options: argparse.Namespace) -> None:
         progress(f"wrote {options.figure}")
     if options.json:
         points = [asdict(point) for point in found.points]
-        print_json({"schema_version": 1, **to_fields(found.cluster), "points": points, **_places(path, kept)})
+        told = {"points": points, "burst_bytes": found.burst_bytes, **_places(path, kept)}
+        print_json({"schema_version": 1, **to_fields(found.cluster), **told})
     else:
         from slicewise.report.clusters import show_cluster
 

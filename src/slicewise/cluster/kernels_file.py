@@ -75,3 +75,4 @@ class KernelsFields(Table):
     call_s: CallFields
     spread: SpreadFields
     tensor: UnitFields | UnsetType = UNSET
+    by_rule: bool = False

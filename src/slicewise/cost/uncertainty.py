@@ -5,8 +5,8 @@
 
 The deviations are those of ln(measured / predicted), fitted to published runs (cluster/ranges.toml):
 
-    compute^2      network^2 + unseen^2 + (unlike share * unlike + tokens' share * tokens)^2, and device^2 where the
-                   device is in no catalogue; measured^2 alone where one device was timed with this network
+    compute^2      network^2 + unseen^2 + (unlike share * unlike + tokens' share * tokens)^2, and device^2 where
+                   nobody timed the device; measured^2 alone where one device was timed with this network
     communication  of all links and strategies
     whole          of a machine that was fitted as a whole: what its fit left, or `calibrated`; the two above are then
                    added for networks that were not fitted, and else 0
@@ -173,4 +173,5 @@ def _strange(layer: Layer) -> str | None:
 def _timed(cluster: Cluster) -> bool:
     """A device of the catalogue whose kernels were fitted, or one that a preset describes for its runs."""
     name = cluster.device.name
-    return name in device_names() and load_device(name).kernels is not None
+    kernels = load_device(name).kernels if name in device_names() else None
+    return kernels is not None and not kernels.by_rule

@@ -12,9 +12,8 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from slicewise.cluster.cluster import Link
 from slicewise.partition.steps import Op
-from slicewise.running.link_fit import fitted_link
+from slicewise.running.link_fit import FittedLink, fitted_link
 from slicewise.running.stopwatch import until_settled
 from slicewise.runtime.collectives import all_reduce
 from slicewise.runtime.devices import synchronize
@@ -106,9 +105,10 @@ class LinkProbe:
         members = 2 if self.pairs else ranks
         return self.passes * (members - 1) / members * message_bytes
 
-    def link(self, message_bytes: Sequence[int], seconds: Sequence[float], ranks: int) -> Link:
-        once = fitted_link([self.moved_bytes(size, ranks) for size in message_bytes], seconds)
-        return replace(once, latency_s=once.latency_s / (self.latencies * (1 if self.pairs else ranks - 1)))
+    def link(self, message_bytes: Sequence[int], seconds: Sequence[float], ranks: int) -> FittedLink:
+        found = fitted_link([self.moved_bytes(size, ranks) for size in message_bytes], seconds)
+        latency_s = found.link.latency_s / (self.latencies * (1 if self.pairs else ranks - 1))
+        return replace(found, link=replace(found.link, latency_s=latency_s))
 
 
 PROBES: dict[str, LinkProbe] = {
@@ -120,7 +120,7 @@ PROBES: dict[str, LinkProbe] = {
 }
 
 
-def links(members: Members, message_bytes: Sequence[int], rounds: int) -> dict[str, Link]:
+def links(members: Members, message_bytes: Sequence[int], rounds: int) -> dict[str, FittedLink]:
     """Every rank returns the same. What is measured on several hosts at once counts as the slowest has it."""
     together = [probe for probe in PROBES.values() if not probe.pairs]
     in_pairs = [probe for probe in PROBES.values() if probe.pairs]

@@ -4,7 +4,7 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -19,6 +19,7 @@ from slicewise.errors import RequestError
 from slicewise.partition.steps import Op
 from slicewise.running.checkup import host_memory_bytes
 from slicewise.running.line_fit import Point, fitted_lines, on_line_s
+from slicewise.running.link_fit import FittedLink
 from slicewise.running.link_probes import ITEM_BYTES, PROBES, Members, links, message_seconds, queue_s
 from slicewise.running.pipeline_probe import PipelineProbe
 from slicewise.running.probes import all_points
@@ -58,6 +59,7 @@ class Calibration:
 
     cluster: Cluster
     points: tuple[Point, ...]
+    burst_bytes: Mapping[str, float]  # by tier: what passes much quicker than its links' rate
 
     def drawn(self) -> dict[str, list[tuple[float, float]]]:
         """Seconds on the line and as measured, by kind and direction."""
@@ -99,7 +101,8 @@ def _measure(device: torch.device, care: Care) -> Calibration:
 
     look()
     layers = all_points(device, care.layer_rounds, care.scales, between=look)
-    tiers = tuple(_tier(name, members, care) for name, members in neighbours.items())
+    found = {name: links(members, care.message_bytes, care.repeats) for name, members in neighbours.items()}
+    tiers = tuple(_tier(name, neighbours[name], found[name], care) for name in neighbours)
     look()
     points = [*layers, step.point(), *pipeline.points()]
     rates = {name: rate for family, kind in _FAMILIES.items() for name, rate in _rates(family, kind, points).items()}
@@ -126,7 +129,8 @@ def _measure(device: torch.device, care: Care) -> Calibration:
         measured_on=here(dist.get_world_size(), described.name if on_gpu else None),
         reference_s=median(references_s),
     )
-    return Calibration(cluster=cluster, points=tuple(points))
+    bursts = {name: max(fitted.burst_bytes for fitted in own.values()) for name, own in found.items()}
+    return Calibration(cluster=cluster, points=tuple(points), burst_bytes={k: v for k, v in bursts.items() if v})
 
 
 def _neighbours(hosts: int, per_host: int) -> dict[str, Members]:
@@ -162,16 +166,15 @@ def _placed() -> tuple[int, int]:
     return count, ranks // count
 
 
-def _tier(name: str, members: Members, care: Care) -> Tier:
-    found = links(members, care.message_bytes, care.repeats)
-    reduced = found[Op.ALL_REDUCE.value]
+def _tier(name: str, members: Members, found: Mapping[str, FittedLink], care: Care) -> Tier:
+    reduced = found[Op.ALL_REDUCE.value].link
     return Tier(
         name=name,
         size=members.size,
         latency_s=reduced.latency_s,
         bytes_per_s=reduced.bytes_per_s,
         queue_s=queue_s(members, care.repeats),
-        collectives=found,
+        collectives={operation: fitted.link for operation, fitted in found.items()},
     )
 
 
