@@ -62,10 +62,11 @@ def efficiency_of(values: Mapping[str, float], kind: str, direction: str) -> flo
 
 
 def half_size(values: Mapping[str, float], size: str, board: Board) -> tuple[float, float, float, float]:
-    """Rows and fill grow with the device."""
+    """Rows and fill grow with the device; not the fill of weight gradients, whose few long sums are split up."""
     rows, columns, reduction, fill = (float(np.exp(values[f"{size}.{i}"])) for i in range(4))
     width = float(np.exp(values["width"]))
-    return rows * width, columns, reduction, fill * width * board.fp32_flops_per_s / FILL_FLOPS
+    wide = 1.0 if size == "backward_weight" else width * board.fp32_flops_per_s / FILL_FLOPS
+    return rows * width, columns, reduction, fill * wide
 
 
 def by_rule(group: str, board: Board, known: Iterable[Record]) -> Record:

@@ -110,7 +110,7 @@ class ParadlEngine(Engine):
         at = self.setting(devices, batch, split)
         overlap = self._hidden_share
         stretch = self._tuning.stretch(strategy)
-        found = [terms.stretched(stretch).overlapped(overlap) for terms in CLOSED_FORMS[strategy](at)]
+        found = [terms.stretched(stretch).overlapped(overlap, at.last_bucket) for terms in CLOSED_FORMS[strategy](at)]
         return chosen(found, self.cluster.device.memory_bytes)
 
     def doubt(self, devices: int, batch: int) -> Doubt:

@@ -57,9 +57,13 @@ class Terms:
         longer: dict[str, Any] = {f"{group}_s": factor * self.seconds(group) for group in MOVING_GROUPS}
         return replace(self, **longer)
 
-    def overlapped(self, overlap: float) -> "Terms":
-        """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free."""
-        return replace(self, gradient_s=self.gradient_s - overlap * min(self.gradient_s, self.backward_s))
+    def overlapped(self, overlap: float, last: float) -> "Terms":
+        """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free.
+
+        `last`, the share of the bucket that fills last, has no backward left beside it.
+        """
+        hidden_s = min((1 - last) * self.gradient_s, self.backward_s)
+        return replace(self, gradient_s=self.gradient_s - overlap * hidden_s)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -206,6 +210,11 @@ class Setting:
     @cached_property
     def all_weights(self) -> float:
         return float(self.profile.w.sum())
+
+    @property
+    def last_bucket(self) -> float:
+        """The share of one bucket in all gradients."""
+        return min(1.0, self.training.bucket_items / max(1.0, self.all_weights))
 
 
 def every_possible(

@@ -357,9 +357,14 @@ def test_halo_messages_that_take_another_way() -> None:
     assert staged.halo_s - plain.halo_s == near(2 * 2 * 2 * (3e-3 - ALPHA))  # two layers, both passes, both neighbours
 
 
-def test_overlap_hides_gradients_behind_backward_only() -> None:
-    plain, hidden = projected("data", 4), projected("data", 4, overlap=1.0)
-    assert hidden.gradient_s == near(max(0.0, plain.gradient_s - plain.backward_s))
+@pytest.mark.parametrize(("bucket_items", "last"), [(1, 1 / 3962), (396, 396 / 3962), (10_000, 1.0)])
+def test_overlap_hides_gradients_behind_backward_but_for_the_last_bucket(bucket_items: int, last: float) -> None:
+    training = replace(LOCAL, bucket_bytes=4 * bucket_items)
+    plain, hidden = (
+        ParadlEngine(graph=network(), cluster=machine(8), training=training, overlap=share).terms("data", 4, 16)
+        for share in (0.0, 1.0)
+    )
+    assert hidden.gradient_s == near(plain.gradient_s - min((1 - last) * plain.gradient_s, plain.backward_s))
     assert hidden.compute_s == plain.compute_s
 
 

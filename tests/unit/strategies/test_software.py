@@ -48,7 +48,8 @@ def test_tuned_software_exchanges_gradients_beside_backward() -> None:
         next(iter(sw.oracle("resnet50", "dgx-a100", software=software, **WEAK))).to_dict()["communication"]
         for software in ("plain", "tuned")
     )
-    assert plain["gradient_s"] > 0 == tuned["gradient_s"]
+    # the bucket that fills last has nothing left to hide behind
+    assert 0 < tuned["gradient_s"] < 0.3 * plain["gradient_s"]
 
 
 def test_a_range_spans_both_levels_where_nobody_said_which() -> None:
