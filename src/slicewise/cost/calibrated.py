@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.lines import ALSO, MULTIPLIED, PIPELINE, STEP, UPDATE, Line
-from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share
+from slicewise.cost.compute import AnalyticCompute, Compute, PassCompute, Share, unknown_flops
 from slicewise.cost.own import OwnModel
 from slicewise.cost.utilisation import family
 from slicewise.dtype import PLAIN
@@ -42,6 +42,8 @@ class CalibratedCompute(PassCompute):
         if line is None:
             return AnalyticCompute(self.cluster, self.training).own_s(layer, part, direction)
         usual_s = _seconds(line, layer, part, direction)
+        if layer.kind is Kind.OPAQUE and (linear := self._line("linear", direction)) is not None:
+            usual_s = usual_s + linear.s_per_flop * unknown_flops(layer, part, direction)
         for other_kind, where in _other_kernel(layer, kind, part).items():
             if (other := self._line(other_kind, direction)) is not None:
                 return np.where(where, _seconds(other, layer, part, direction), usual_s)

@@ -7,6 +7,7 @@ whose efficiency falls for small shards.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import final
 
 import numpy as np
@@ -125,6 +126,17 @@ def shares(layer: Layer, choices: Choices) -> Share:
     )
 
 
+def unknown_flops(layer: Layer, part: Share, direction: str) -> Floats:
+    """Of an operator that nobody taught us: as if every position of its output met all matrices that it holds, once.
+
+    That is what recurrent layers do. Backward has two such passes, as a product has.
+    """
+    held = (*layer.weights, *layer.buffers) if layer.kind is Kind.OPAQUE else ()
+    matrices = sum(prod(each.shape) for each in held if len(each.shape) > 1)
+    positions: Floats = part.output / layer.shape[-1] if layer.shape else part.output.astype(np.float64)
+    return 2 * positions * matrices * (1 if direction == "forward" else 2)
+
+
 def _factors(layer: Layer) -> list[str]:
     """The letters of the two tensors that a product multiplies, but for those that are never sliced."""
     held = (weight.dims for weight in (*layer.weights, *layer.buffers))
@@ -224,13 +236,24 @@ class AnalyticCompute(PassCompute):
         if not layer.kind.has(Trait.PRODUCT):
             kind, passes = memory_kind(layer), self._traffic(layer, direction, narrow=False)
             memory = self._memory_s(kernels, layer, part, passes)
-            return kernel_s(0.0, memory, kernels.call_s[kind] if passes else 0.0)
+            arithmetic = self._unknown_s(kernels, layer, part, direction)
+            return kernel_s(arithmetic, memory, kernels.call_s[kind] if passes else 0.0)
         units, grouped = kernels.units(self.training.dtype), layer.groups > 1
         ways = [self._product_s(kernels, unit, layer, part, direction, dense=grouped) for unit in units]
         if grouped:
             ways.append(self._product_s(kernels, units[0], layer, part, direction, dense=False))
         quickest: Floats = np.minimum.reduce(ways)
         return quickest
+
+    def _unknown_s(self, kernels: Kernels, layer: Layer, part: Share, direction: str) -> Floats:
+        """By the quickest unit, as large linear layers run."""
+        rates = [self._peak(kernels, unit) * unit.efficiency["linear"] for unit in kernels.units(self.training.dtype)]
+        return unknown_flops(layer, part, direction) / max(rates)
+
+    def _peak(self, kernels: Kernels, unit: Unit) -> float:
+        """Of a unit: beside matrix units, plain ones run any dtype as fp32."""
+        beside = unit is kernels.simt and kernels.tensor is not None
+        return self.cluster.device.flops(FP32 if beside else self.training.dtype)
 
     def _traffic(self, layer: Layer, direction: str, *, narrow: bool) -> float:
         software, dtype = self.cluster.software, self.training.dtype
@@ -253,8 +276,7 @@ class AnalyticCompute(PassCompute):
         size = direction if convolution else "linear"
         rows, columns, fill = unit.half_size[size][0], unit.half_size[size][1], unit.half_size[size][3]
         half = (0.0, 0.0, 0.0, fill) if grouped else (rows, columns, unit.half_size[size][2], fill)
-        beside = unit is kernels.simt and kernels.tensor is not None  # matrix units: there any dtype runs as fp32
-        rate = self.cluster.device.flops(FP32 if beside else self.training.dtype) * unit.share(made_of, direction)
+        rate = self._peak(kernels, unit) * unit.share(made_of, direction)
         call_s = kernels.call_s[direction if convolution else made_of]
         work = self._work(layer, part, made_of, direction, narrow=narrow, dense=dense)
         return kernel_s(arithmetic_s(work, direction, half, unit.long_reduction, rate), memory, call_s)
@@ -293,4 +315,6 @@ class AnalyticCompute(PassCompute):
             turned = "" if direction == "forward" else "_backward"
             rate = device.flops(self.training.dtype) * device.efficiency[f"{name}{turned}"] * saturation
             time_s = np.maximum(time_s, 2 * part.rows * part.columns * reduction * part.groups / rate)
-        return time_s + device.kernel_s
+        turned = "" if direction == "forward" else "_backward"
+        linear = device.flops(self.training.dtype) * device.efficiency[f"linear{turned}"]
+        return np.maximum(time_s, unknown_flops(layer, part, direction) / linear) + device.kernel_s

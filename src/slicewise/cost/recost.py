@@ -152,6 +152,10 @@ class _Page:
         seconds = (activations * self.item_bytes + weights * 4) / self.device.memory_bytes_per_s
         if layer.kind in _PRODUCTS:
             seconds = max(seconds, self.product_s(layer, slicing, direction))
+        if layer.kind is Kind.OPAQUE:
+            share = self.device.efficiency["linear" if direction == "forward" else "linear_backward"]
+            peak = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}[self.training.dtype]
+            seconds = max(seconds, self.unknown_flops(layer, direction) / (peak * share))
         return (seconds + self.device.kernel_s) * self.pace * self.slowdown
 
     def touched(self, layer: Layer, slicing: Slicing) -> tuple[int, int]:
@@ -168,10 +172,26 @@ class _Page:
             name = {Kind.NORM: "norm", Kind.POOL: "pool"}.get(layer.kind, "elementwise")
             passes = self.traffic(layer, direction, False)
             memory_s = self.memory_s(layer, slicing, passes, kernels.memory[name])
-            return memory_s + kernels.call_s[name] if passes else memory_s
+            busy_s = hypot(memory_s, self.unknown_s(kernels, layer, direction))
+            return busy_s + kernels.call_s[name] if passes else busy_s
         units = [False] if self.training.dtype == "fp32" or kernels.tensor is None else [True, False]
         ways = [(units[0], False), *((narrow, layer.groups > 1) for narrow in units)]
         return min(self.way_s(kernels, layer, slicing, direction, *way) for way in ways)
+
+    def unknown_flops(self, layer: Layer, direction: str) -> float:
+        """Of an operator that nobody taught us: every position of its output meets every matrix."""
+        if layer.kind is not Kind.OPAQUE:
+            return 0.0
+        held = [prod(weight.shape) for weight in [*layer.weights, *layer.buffers] if len(weight.shape) >= 2]
+        once = 2.0 * prod(layer.shape) / layer.shape[-1] * sum(held) if held else 0.0
+        return once if direction == "forward" else 2 * once
+
+    def unknown_s(self, kernels: Kernels, layer: Layer, direction: str) -> float:
+        peaks = {"fp32": self.device.peak_flops_per_s, **self.device.reduced_flops_per_s}
+        own = self.training.dtype
+        plain = peaks[own if kernels.tensor is None else "fp32"] * kernels.simt.efficiency["linear"]
+        matrix = peaks[own] * kernels.tensor.efficiency["linear"] if kernels.tensor and own != "fp32" else 0.0
+        return self.unknown_flops(layer, direction) / max(plain, matrix)
 
     def memory_s(self, layer: Layer, slicing: Slicing, passes: float, share: float) -> float:
         activations, weights = self.touched(layer, slicing)
