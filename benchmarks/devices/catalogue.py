@@ -32,11 +32,13 @@ BY_RULE = (
     "RTX-6000-Ada", "L4", "L40S", "B200", "MI210", "MI300X",
 )  # fmt: skip
 CALLS = {"forward": "conv_forward", "backward_input": "conv_backward_input", "backward_weight": "conv_backward_weight"}
-# share of the peak: volumes, grouped, depth-wise
-UNTIMED = {"simt": (0.5, 0.25, 0.08), "tensor": (0.9, 0.06, 0.3)}
+# share of the peak: volumes, grouped, depth-wise; on matrix units the latter two are bound by what feeds them: FLOPs per
+# byte of bandwidth
+UNTIMED = {"simt": (0.5, 0.25, 0.08), "tensor": (0.9, 7.0, 36.0)}
 # narrow dtypes: how much of the share that kernels timed alone on Volta reach is left in a step, under its power limit;
 # newer matrix units grew faster than what feeds them
 LEFT = {"volta": 0.85, "ampere": 0.7, "hopper": 0.35}
+PLAIN_LEFT = 0.85  # the same of plain units
 FIRST_MATRIX_UNITS = GENERATIONS["volta"][0]
 POOL = 0.6  # share of the bandwidth: windows overlap
 DIGITS = 3
@@ -66,7 +68,7 @@ def kernels(name: str, records: Mapping[str, Record], boards: Mapping[tuple[str,
         narrow = _of(f"{timed[0]}/fp16_mixed/deepbench", device, records, boards)
     kept = np.average(np.log([*LEFT.values()]), weights=weights(stands.generation, [*LEFT]))
     return Kernels(
-        simt=_unit("simt", convolutions, others, board, stands.held),
+        simt=_unit("simt", convolutions, others, board, stands.held * PLAIN_LEFT),
         tensor=None if narrow is None else _unit("tensor", narrow, narrow, board, stands.held * float(np.exp(kept))),
         memory={
             "product": _number(convolutions.values["memory.product"]),
@@ -113,16 +115,20 @@ def _unit(name: str, convolutions: Record, products: Record, board: Board, left:
     timed["winograd"] = convolutions.values.get("efficiency.winograd", timed["window"])
     timed["linear"] = products.values["efficiency.linear"]
     timed["product"] = products.values.get("efficiency.product", timed["linear"])
-    untimed = dict(zip(("volume", "grouped", "depthwise"), UNTIMED[name], strict=True))
-    shares = {kind: left * float(np.exp(value)) for kind, value in timed.items()}
-    shares |= {kind: left * value for kind, value in untimed.items()}
+    volume, grouped, depthwise = UNTIMED[name]
+    if name == "tensor":
+        assert board.tensor_flops_per_s is not None
+        fed = board.memory_bytes_per_s / board.tensor_flops_per_s / left  # which is not lost in a step
+        grouped, depthwise = grouped * fed, depthwise * fed
+    shares = {kind: float(np.exp(value)) for kind, value in timed.items()}
+    shares |= {"volume": volume, "grouped": grouped, "depthwise": depthwise}
     order = ("linear", "product", "pointwise", "winograd", "window", "strided", "volume", "grouped", "depthwise")
     sizes = {
         size: tuple(map(_rounded, half_size((products if size == "linear" else convolutions).values, size, board)))
         for size in ("linear", "forward", "backward_input", "backward_weight")
     }
     return Unit(
-        efficiency={kind: _rounded(shares[kind]) for kind in order},
+        efficiency={kind: _rounded(left * shares[kind]) for kind in order},
         backward_input=_number(convolutions.values["backward_input"]),
         backward_weight=_number(convolutions.values["backward_weight"]),
         strided_input=_number(convolutions.values["strided_input"]),
