@@ -112,7 +112,7 @@ class Oracle:
             reason=reason,
             samples=self.samples,
             serial_samples_per_s=self.serial_samples_per_s if terms else 0.0,
-            doubt=self.engine.doubt(devices, batch) if terms else CERTAIN,
+            doubt=self.engine.doubt(strategy, devices, batch) if terms else CERTAIN,
             origin=self.cluster.origin,
         )
 
