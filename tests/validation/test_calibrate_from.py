@@ -1,5 +1,6 @@
 """`slicewise calibrate --from`, from a file of runs to a cluster that other commands take."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_a_range_is_wide_for_what_no_run_has_shown(
     assert tuning.margin is not None
     assert fitted["high_s"] / fitted["iteration_s"] == pytest.approx(1 + tuning.margin, rel=1e-3)
     assert other["high_s"] / other["iteration_s"] > (1 + tuning.margin) ** 1.5
+
+
+def test_the_file_is_there_whoever_stops_reading_the_table(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("slicewise.report.fitting.show_fit", broken)
+    written = tmp_path / "learned.toml"
+    with contextlib.suppress(BrokenPipeError):
+        main(["calibrate", "--from", str(runs), "-o", str(written)])
+    assert load_cluster(str(written)).origin == "fitted"
 
 
 def test_an_older_profile_is_kept_and_where_is_said(
