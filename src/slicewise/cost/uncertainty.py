@@ -231,7 +231,9 @@ def _strange(layer: Layer) -> str | None:
 
 def _strange_window(layer: Layer) -> str | None:
     how = "depth-wise" if family(layer, narrow=True) == "depthwise" else "dense"
-    if max(window.kernel for window in layer.windows.values()) > _WIDEST[how]:
+    # patches that do not overlap are a matrix product, however wide
+    overlapping = [window.kernel for window in layer.windows.values() if window.kernel > window.stride]
+    if max(overlapping, default=1) > _WIDEST[how]:
         return f"{how} windows wider than {_WIDEST[how]}"
     dilated = any(window.kernel > 1 < window.dilation for window in layer.windows.values())
     return "dilated windows" if dilated else None

@@ -103,6 +103,7 @@ def test_measuring_what_was_fitted_is_not_advised() -> None:
     [
         ({"kernel": 11, "padding": 5}, None),
         ({"kernel": 31, "padding": 15}, "dense windows wider than 11"),
+        ({"kernel": 14, "stride": 14, "padding": 0}, None),
         ({"kernel": 3, "padding": 4, "dilation": 4}, "dilated windows"),
         ({"kernel": 1, "dilation": 4}, None),
         ({"kernel": 7, "padding": 3, "groups": 32}, "depth-wise windows wider than 5"),
