@@ -77,6 +77,10 @@ def test_a_measurement_beside_a_fit_takes_the_place_of_what_the_fit_does_not_kno
     assert after.unlike == before.unlike
 
 
+def test_timing_layers_widens_no_range_that_a_fit_left() -> None:
+    assert doubt(CASE).after_timing(0.5) == doubt(CASE)
+
+
 @pytest.mark.parametrize("tuning", [SEEN, NEUTRAL])
 def test_the_step_that_was_measured_is_off_by_what_two_runs_differ_by(tuning: Tuning) -> None:
     found = doubt(replace(CASE, devices=1), tuning, TIMED)
