@@ -20,8 +20,11 @@
 Every message says what is wrong, with which value, and what would work.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+_MOST_LISTED = 40  # names in one message
+_ALIKE = 8  # of more names
 
 
 class SlicewiseError(Exception):
@@ -43,7 +46,17 @@ class UnknownName(RequestError):
     """`UnknownName("model", "alexnte", ["alexnet", "unet3d"])`."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
-        super().__init__(f"unknown {what} {name!r}; choose from {', '.join(sorted(known))}{hint}")
+        super().__init__(f"unknown {what} {name!r}; choose from {_offered(name, sorted(known))}{hint}")
+
+
+def _offered(name: str, known: Sequence[str]) -> str:
+    """All of them; of many, as a network has layers, those that are spelled alike."""
+    if len(known) <= _MOST_LISTED:
+        return ", ".join(known)
+    from difflib import get_close_matches  # only where something is wrong
+
+    alike = get_close_matches(name[:100], known, _ALIKE, 0.4) or known[:_ALIKE]
+    return f"{', '.join(alike)} and {len(known) - len(alike)} more"
 
 
 class GraphError(RequestError):

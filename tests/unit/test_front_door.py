@@ -186,7 +186,7 @@ def test_a_plan_says_itself_how_it_ran(tmp_path: pathlib.Path) -> None:
     made = sw.plan("lenet5", "p100-4x4", devices=2, batch=64, strategy="data")
     steps = _steps(tmp_path, made.predicted.iteration_s)
     assert sw.diagnose(made, steps).as_projected
-    with pytest.raises(RequestError, match="`engine`: give a model and `strategy`, one of data, "):
+    with pytest.raises(RequestError, match="`engine`: give a model and `strategy`, one of serial, data, "):
         sw.diagnose(made, steps, engine="paradl")
     with pytest.raises(RequestError, match="`cluster` is decided by the plan; give a model and `strategy`, or plan"):
         sw.diagnose(made, steps, cluster="p100-4x4")

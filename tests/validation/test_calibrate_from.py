@@ -1,5 +1,6 @@
 """`slicewise calibrate --from`, from a file of runs to a cluster that other commands take."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -35,6 +36,35 @@ def test_a_cluster_is_learned_written_and_used(runs: Path, tmp_path: Path, capsy
     assert learned.device.efficiency["conv"] < base.device.efficiency["conv"]  # 30 ms by the preset, 40 measured
     assert main(["plan", "alexnet", "--cluster", str(written), "--batch", "512", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["predicted"]["origin"] == "fitted"
+
+
+def test_a_range_is_wide_for_what_no_run_has_shown(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "learned.toml"
+    assert main(["calibrate", "--from", str(runs), "-o", str(written)]) == 0
+    tuning = load_cluster(str(written)).tuning
+    assert (tuning.strategies, tuning.dtypes, tuning.most_devices) == (("serial", "data", "filter"), ("fp32",), 16)
+    capsys.readouterr()
+    asked = ["oracle", "alexnet", "--cluster", str(written), "--devices", "16", "--batch", "1024", "--json"]
+    assert main([*asked, "--strategies", "data,data+spatial"]) == 0
+    fitted, other = json.loads(capsys.readouterr().out)["rows"]
+    assert tuning.margin is not None
+    assert fitted["high_s"] / fitted["iteration_s"] == pytest.approx(1 + tuning.margin, rel=1e-3)
+    assert other["high_s"] / other["iteration_s"] > (1 + tuning.margin) ** 1.5
+
+
+def test_the_file_is_there_whoever_stops_reading_the_table(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("slicewise.report.fitting.show_fit", broken)
+    written = tmp_path / "learned.toml"
+    with contextlib.suppress(BrokenPipeError):
+        main(["calibrate", "--from", str(runs), "-o", str(written)])
+    assert load_cluster(str(written)).origin == "fitted"
 
 
 def test_an_older_profile_is_kept_and_where_is_said(

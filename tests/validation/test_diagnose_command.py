@@ -88,6 +88,18 @@ def test_a_model_under_a_strategy_is_projected_for_a_csv(cluster: Path, plan: Pa
     assert verdict["factor"] == pytest.approx(2)
 
 
+@pytest.mark.parametrize("engine", ["slicewise", "paradl"])
+def test_a_run_on_one_device_is_judged_as_serial(cluster: Path, tmp_path: Path, engine: str) -> None:
+    asked = ("lenet5", "--cluster", cluster)
+    one = (*asked, "--batch", 8, "--strategies", "serial", "--devices", 1, "--engine", engine)
+    (row,) = document(slicewise("oracle", *one, "--json", cache=tmp_path))["rows"]
+    file = times(tmp_path, [row["iteration_s"]] * 12)
+    request = ("diagnose", *asked, "--batch", 8, "--strategy", "serial", "--engine", engine, "--measured", file)
+    found = document(slicewise(*request, "--json", cache=tmp_path))
+    assert (found["devices"], found["as_projected"]) == (1, True)
+    assert_refused(slicewise(*request, "--devices", 2, cache=tmp_path), "--strategy serial is one device (got 2)")
+
+
 def test_all_steps_off_alike_accuse_the_cost_model(plan: Path, tmp_path: Path) -> None:
     done = slicewise("diagnose", plan, "--measured", times(tmp_path, [5 * step_s(plan)] * 12), cache=tmp_path)
     assert done.returncode == 1

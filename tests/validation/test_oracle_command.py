@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -118,7 +120,33 @@ def test_provision_lists_the_frontier(tmp_path: Path) -> None:
 def test_provision_says_what_would_do_where_nothing_does(tmp_path: Path) -> None:
     done = slicewise("provision", *ABCI, "--samples", "1000000", "--epochs", "90", "--gpu-hours", "1", cache=tmp_path)
     assert done.returncode == 1
-    assert "nothing keeps 1 device-hours: the fastest is" in done.stdout
+    assert "nothing keeps 1 device-hour: the fastest is" in done.stdout
+
+
+@pytest.mark.parametrize("budget", [(), ("--gpu-hours", "100")])
+def test_provision_tells_the_best_chance_where_only_the_range_reaches_the_deadline(
+    budget: tuple[str, ...], tmp_path: Path
+) -> None:
+    asked = (
+        "provision", "resnet50", "--cluster", "dgx-a100", "--samples", "1281167", "--epochs", "90", "--dtype", "fp16",
+        "--batch-per-device", "256", "--devices", "8,16", "--deadline", "1h", *budget,
+    )  # fmt: skip
+    done = slicewise(*asked, "--json", cache=tmp_path)
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["options"], told["dtype"], told["input"]) == ([], "fp16", [[3, 224, 224]])
+    found = re.search(
+        r"nothing keeps 1 hour.*best chance to keep the deadline is (\d+)%: (\d+) devices", told["missed"]
+    )
+    assert found
+    assert 5 < int(found[1]) < 50
+    assert int(found[2]) == 16
+    assert "--software plain or --software tuned" in told["missed"]
+    known = slicewise(*asked, "--software", "plain", cache=tmp_path)
+    assert "best chance to keep the deadline" in known.stdout
+    assert "which software trains" not in known.stdout
+    hopeless = slicewise(*asked[:-2], "--deadline", "1min", cache=tmp_path)
+    assert "None has a chance to keep the deadline." in hopeless.stdout
 
 
 @pytest.mark.parametrize(

@@ -83,14 +83,14 @@ def _from_runs(options: argparse.Namespace) -> int:
     base = options.cluster or BASE
     progress(f"fitting {len(runs)} runs of {options.runs}, from what {base} says")
     learned = fit(runs, load_cluster(base))
-    if not options.json:
-        show_fit(learned, runs)
     kept = None
-    if options.output is not None:
+    if options.output is not None:  # before anything is printed: whoever reads it may stop reading
         kept = _write(options.output, to_toml(learned.cluster, remarks(learned, len(runs), options.runs.name, base)))
         progress(f"use it as --cluster {options.output}")
     if options.json:
         print_json({**_document(learned, options), "kept": str(kept) if kept else None})
+    else:
+        show_fit(learned, runs)
     return 0
 
 

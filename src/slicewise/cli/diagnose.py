@@ -8,14 +8,14 @@ from slicewise.cli.options import add_json, add_trust, patient, positive, print_
 from slicewise.cli.oracle import split
 from slicewise.cli.run import add_made
 from slicewise.dtype import REDUCED
-from slicewise.strategy import LAYERWISE, PLANNED
+from slicewise.strategy import LAYERWISE, STRATEGIES
 
 HELP = "does a run behave as projected, and if not: which term, which ranks, since which step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN|MODEL", help="what was run: a plan file; with --strategy a model")
-    parser.add_argument("--strategy", help=f"the model ran so: {LAYERWISE}, {', '.join(PLANNED)}")
+    parser.add_argument("--strategy", help=f"the model ran so: {LAYERWISE}, {', '.join(STRATEGIES)}")
     parser.add_argument(
         "--measured",
         type=Path,

@@ -175,9 +175,7 @@ def main(options: argparse.Namespace) -> int:
         from slicewise.strategies.forms import check_forms
 
         check_forms(oracle.engine)
-    found = table_of(
-        oracle, names, sorted(set(options.devices)), layerwise=options.layerwise, progress=patient(progress, 1.0)
-    )
+    found = table_of(oracle, names, options.devices, layerwise=options.layerwise, progress=patient(progress, 1.0))
     if options.figure:
         from slicewise.figures.scaling import scaling_figure
         from slicewise.report.pictures import write_picture

@@ -109,6 +109,9 @@ class TuningFields(Table):
     memory_reuse: Positive | UnsetType = UNSET
     margin: Positive | UnsetType = UNSET
     networks: list[Name] | UnsetType = UNSET
+    strategies: list[Name] | UnsetType = UNSET
+    dtypes: list[Name] | UnsetType = UNSET
+    most_devices: Count | UnsetType = UNSET
 
 
 class MeasuredFields(Table):

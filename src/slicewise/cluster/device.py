@@ -1,5 +1,6 @@
 """What one device does, and the catalogue of those that can be named."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +17,8 @@ from slicewise.errors import ClusterError
 from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
 from slicewise.formats.words import shown
+
+_SAID_BESIDE = ("nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "gb")  # by drivers and shops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +91,8 @@ def completed(said: Any, origin: str) -> Any:
     given = {"like": said} if isinstance(said, str) else said
     if not isinstance(given, dict) or not isinstance(given.get("like"), str):
         return said
-    name = given["like"]
-    if name not in _catalogue():
-        raise ClusterError(
-            f"{origin}: device: unknown device {shown(name)}; choose from {', '.join(device_names())}, "
-            "or spell it out under [device]"
-        )
+    name = _listed(given["like"], origin)
+    given = given | {"like": name}
     base = {**completed(_catalogue()[name], origin), "name": name}
     if given.keys() & {"efficiency", "half_size"}:
         base.pop("kernels", None)
@@ -101,6 +100,27 @@ def completed(said: Any, origin: str) -> Any:
         key: {**base[key], **value} if isinstance(value, dict) and isinstance(base.get(key), dict) else value
         for key, value in given.items()
     }
+
+
+def _listed(said: str, origin: str) -> str:
+    """A device's name as the catalogue has it: `RTX-2080Ti` for `NVIDIA GeForce RTX 2080 Ti`."""
+    plain = {_plain(name): name for name in device_names()}
+    if (asked := _plain(said)) in plain:
+        return plain[asked]
+    from difflib import get_close_matches  # only where something is wrong
+
+    near = [plain[one] for one in plain if asked in one] or [plain[one] for one in get_close_matches(asked, plain)]
+    names = dict.fromkeys([*near, *device_names()])
+    raise ClusterError(
+        f"{origin}: device: unknown device {shown(said)}; choose from {', '.join(names)}, "
+        "or spell it out under [device]"
+    )
+
+
+def _plain(name: str) -> str:
+    """Small letters and digits, without its maker, its family and GB."""
+    words = re.findall(r"[a-z]+|[0-9]+", name[:100].lower())
+    return "".join(word for word in words if word not in _SAID_BESIDE)
 
 
 @cache

@@ -21,6 +21,7 @@ class Ranges(Table):
     device: NonNegative  # compute of a device without timings or runs
     communication: NonNegative  # of what a step waits for links
     measured: NonNegative  # compute, where one device was timed with the network
+    repeated: NonNegative  # a step on one device, where that very step was timed: what a second run differs by
     calibrated: NonNegative  # a step on a machine that `slicewise calibrate` measured
 
 

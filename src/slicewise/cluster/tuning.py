@@ -6,6 +6,7 @@ per tier are not here: they are the tiers' own (`Tier.collectives`), as for ever
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -38,7 +39,11 @@ class Tuning:
     overlap: float | None = None
     memory_reuse: float = 1.0  # gamma: bytes really held over bytes counted
     margin: float | None = None  # relative uncertainty of an iteration that the fit left
-    networks: tuple[str, ...] = ()  # that were fitted; of others, `margin` is not all that is uncertain
+    # what was fitted: of anything else, `margin` is not all that is uncertain. Empty: a file does not say
+    networks: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    most_devices: int | None = None
 
     @property
     def describes_framework(self) -> bool:
@@ -64,5 +69,7 @@ NEUTRAL = Tuning()
 
 def read_tuning(fields: TuningFields) -> Tuning:
     """Of `[tuning]` of a cluster file."""
-    said = to_builtins(fields)
-    return Tuning(**said | ({"networks": tuple(said["networks"])} if "networks" in said else {}))
+    said: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in to_builtins(fields).items()
+    }
+    return Tuning(**said)

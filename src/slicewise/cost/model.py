@@ -18,7 +18,7 @@ from slicewise.cost.breakdown import Cost, LayerSeconds
 from slicewise.cost.compute import AnalyticCompute, Compute, Share, shares
 from slicewise.cost.network import Network
 from slicewise.cost.training import PLAIN, WEIGHT_BYTES, Training
-from slicewise.cost.uncertainty import Doubt, doubt_of
+from slicewise.cost.uncertainty import Case, Doubt, doubt_of, doubt_of_network
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import KEYS, Layer
 from slicewise.graph.layer_graph import LayerGraph
@@ -67,6 +67,12 @@ class CostModel(ABC):
         return tuple(numbers.setdefault(self._likeness(layer), len(numbers)) for layer in self.graph)
 
     @cached_property
+    def case(self) -> Case:
+        """What its seconds are of."""
+        dtype, devices, batch = self.training.dtype, self.cluster.devices, self.graph.batch
+        return Case(model=self.graph.name, strategy=None, dtype=dtype, devices=devices, batch=batch)
+
+    @cached_property
     def doubt(self) -> Doubt:
         """How far its seconds may be off."""
         share = self.graph.with_batch(-(-self.graph.batch // self.cluster.devices))
@@ -75,7 +81,10 @@ class CostModel(ABC):
         def whole_s(machine: Cluster) -> list[float]:
             return replace(self, graph=share, cluster=machine).whole_seconds()
 
-        return doubt_of(share, one, whole_s(one), lambda machine: sum(whole_s(machine)))
+        def of_network() -> Doubt:
+            return doubt_of_network(share.layers, one, whole_s(one), lambda machine: sum(whole_s(machine)))
+
+        return doubt_of(self.case, one, of_network)
 
     def whole_seconds(self) -> list[float]:
         """Forward and backward of every layer, uncut."""

@@ -23,7 +23,7 @@ from slicewise.strategies.engines import ParadlEngine, Split, engine_named
 from slicewise.strategies.projecting import oracle_of
 from slicewise.strategies.projection import Projection
 from slicewise.strategies.registry import check_split, check_strategies
-from slicewise.strategy import LAYERWISE, PLANNED
+from slicewise.strategy import LAYERWISE, PLANNED, SERIAL, STRATEGIES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -112,10 +112,18 @@ class Ran:
 
 def answered(ran: Ran, record: Record, progress: Progress = lambda _: None) -> "tuple[Asked, Diagnosis]":
     """By the plan's own prediction, or by a strategy's."""
+    ran = _on_one(ran) if ran.strategy == SERIAL.name else ran
     if _as_framework(ran):
         return _by_closed_form(ran, record)
     plan, graph = _made(ran, progress) if ran.strategy else _read(ran)
     return asked_of(plan), judged(plan, record, graph)
+
+
+def _on_one(ran: Ran) -> Ran:
+    """Everything on one device."""
+    if ran.devices not in (None, 1):
+        raise RequestError(f'`strategy="{SERIAL.name}"` is one device (got {ran.devices}); leave out `devices`')
+    return replace(ran, devices=1)
 
 
 def _as_framework(ran: Ran) -> bool:
@@ -123,7 +131,7 @@ def _as_framework(ran: Ran) -> bool:
     closed = ParadlEngine.name
     if not ran.strategy or ran.strategy == LAYERWISE:
         if given := [f"`{name}`" for name in ran.given("engine", "split")]:
-            raise RequestError(f"{' and '.join(given)}: give a model and `strategy`, one of {', '.join(PLANNED)}")
+            raise RequestError(f"{' and '.join(given)}: give a model and `strategy`, one of {', '.join(STRATEGIES)}")
         return False
     if ran.engine:
         engine_named(ran.engine)
@@ -156,7 +164,8 @@ def _made(ran: Ran, progress: Progress) -> tuple[Plan, LayerGraph]:
     cluster, graph = machine_of(ran.cluster or "local", ran.devices, ran.software), _network(ran)
     asked = ran.given("dtype", "optimizer", "batchnorm", "segments")
     batch = _batch(ran, cluster.devices)
-    return plan_of(graph, cluster, batch=batch, strategy=ran.strategy, progress=progress, **asked), graph
+    strategy = "data" if ran.strategy == SERIAL.name else ran.strategy  # on one device they are the same plan
+    return plan_of(graph, cluster, batch=batch, strategy=strategy, progress=progress, **asked), graph
 
 
 def _read(ran: Ran) -> tuple[Plan, LayerGraph]:

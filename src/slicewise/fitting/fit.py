@@ -11,15 +11,18 @@ Uncertainties come from the curvature at the minimum; runs that scatter more tha
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slicewise.cluster.cluster import Cluster
+from slicewise.dtype import DTYPES
 from slicewise.fitting.parameters import Parameter, parameters
 from slicewise.fitting.projecting import Projector
 from slicewise.fitting.runs import Run
 from slicewise.partition.choices import Floats
+from slicewise.strategy import SERIAL, STRATEGIES
 
 SIGMA = 0.1  # what runs of one machine scatter, relative
 KINDS = ("iteration_s", "compute_s", "communication_s")
@@ -60,10 +63,9 @@ def fit(
     project = projector or Projector()
     learned = _learn(runs, base, project, sigma, distrust)
     margin = 2 * max(learned.deviation, _deviation_beyond(runs, base, project, sigma, distrust))
-    networks = tuple(sorted({project.graph(run).name for run in runs}))
     held = _memory_held(runs, learned.cluster, project)
     reuse = held[0].value if held else learned.cluster.tuning.memory_reuse
-    tuning = replace(learned.cluster.tuning, margin=margin, networks=networks, memory_reuse=reuse)
+    tuning = replace(learned.cluster.tuning, margin=margin, memory_reuse=reuse, **_seen(runs, project))
     cluster = replace(learned.cluster, origin="fitted", tuning=tuning)
     return Fit(
         cluster=cluster,
@@ -71,6 +73,17 @@ def fit(
         projected_s=tuple(float(seconds) for seconds in project.seconds(runs, cluster)),
         margin=margin,
     )
+
+
+def _seen(runs: Sequence[Run], project: Projector) -> dict[str, Any]:
+    """What `margin` speaks of. On one device every strategy is serial: such a run shows nothing of its links."""
+    strategies = {SERIAL.name if run.devices == 1 else run.strategy for run in runs}
+    return {
+        "networks": tuple(sorted({project.graph(run).name for run in runs})),
+        "strategies": tuple(name for name in STRATEGIES if name in strategies),
+        "dtypes": tuple(name for name in DTYPES if name in {run.dtype for run in runs}),
+        "most_devices": max(run.devices for run in runs),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from slicewise.units import amount, counted
 
 
 def show_options(
-    oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str, spelled: Callable[[str], str] = str
+    oracle: Oracle, options: Sequence[Option], *, epochs: float, missed: str | None, spelled: Callable[[str], str] = str
 ) -> None:
-    """`spelled`: sentences with options as they are typed."""
+    """`missed`: why there are none; `spelled`: sentences with options as they are typed."""
     page = Page()
     batch = f"batch {oracle.batch}" if oracle.batch is not None else f"{oracle.batch_per_device:g} samples per device"
     asked = f"{epochs:g} epochs of {oracle.samples:,} samples, {batch}"
     page.say(f"{oracle.graph.name} on {oracle.cluster.name}: {asked}", style="bold")
-    if not options:
+    if missed is not None:
         page.say(missed)
         return
     good = [option for option in options if option.good]

@@ -18,7 +18,7 @@ from slicewise.cost.model import CostModel
 from slicewise.cost.prediction import Prediction
 from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
-from slicewise.cost.uncertainty import Doubt
+from slicewise.cost.uncertainty import Case, Doubt, doubt_of
 from slicewise.errors import InfeasibleError, RequestError, UnknownName
 from slicewise.factors import divisors
 from slicewise.graph.kind import Trait
@@ -32,7 +32,7 @@ from slicewise.strategies.pipeline import MOST_ANYWHERE
 from slicewise.strategies.profile import Profile, SampleTimes
 from slicewise.strategies.registry import CLOSED_FORMS
 from slicewise.strategies.setting import Setting, Terms, parts
-from slicewise.strategy import STRATEGIES, Form
+from slicewise.strategy import LAYERWISE, STRATEGIES, Form
 from slicewise.terms import LAYER_TERMS, MOVING_GROUPS, Group
 from slicewise.units import ROUNDING
 
@@ -56,8 +56,14 @@ class Engine(ABC):
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms: ...
 
     @abstractmethod
-    def doubt(self, devices: int, batch: int) -> Doubt:
-        """How far seconds at that count may be off."""
+    def doubt(self, strategy: str, devices: int, batch: int) -> Doubt:
+        """How far the strategy's seconds at that count may be off."""
+
+    def case(self, strategy: str, devices: int, batch: int) -> Case:
+        """What a projection is of."""
+        planned = self.comparable_with_plans or strategy == LAYERWISE
+        model, dtype = self.graph.name, self.training.dtype
+        return Case(model=model, strategy=None if planned else strategy, dtype=dtype, devices=devices, batch=batch)
 
     @abstractmethod
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
@@ -113,8 +119,10 @@ class ParadlEngine(Engine):
         found = [terms.stretched(stretch).overlapped(overlap, at.last_bucket) for terms in CLOSED_FORMS[strategy](at)]
         return chosen(found, self.cluster.device.memory_bytes)
 
-    def doubt(self, devices: int, batch: int) -> Doubt:
-        return self.profile.doubt(max(1, parts(batch, devices)))
+    def doubt(self, strategy: str, devices: int, batch: int) -> Doubt:
+        samples, case = max(1, parts(batch, devices)), self.case(strategy, devices, batch)
+        doubt = doubt_of(case, self.cluster, lambda: self.profile.doubt(samples))
+        return doubt.after_timing(self.profile.timed_share(samples)) if self.given else doubt
 
     @property
     def _hidden_share(self) -> float:
@@ -176,8 +184,9 @@ class SlicewiseEngine(Engine):
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
         """Nothing: every plan is priced by itself."""
 
-    def doubt(self, devices: int, batch: int) -> Doubt:
-        return self._model(self.graph.with_batch(max(1, parts(batch, devices))), 1).doubt
+    def doubt(self, strategy: str, devices: int, batch: int) -> Doubt:
+        share = self.graph.with_batch(max(1, parts(batch, devices)))
+        return doubt_of(self.case(strategy, devices, batch), self.cluster, lambda: self._model(share, 1).doubt)
 
     def progress_text(self, devices: int) -> str:
         return f"pricing plans for {devices} devices"

@@ -18,7 +18,7 @@ from slicewise.cost.compute import Share, shares
 from slicewise.cost.model import CostModel
 from slicewise.cost.registry import usual_model
 from slicewise.cost.training import Training
-from slicewise.cost.uncertainty import Doubt, doubt_of
+from slicewise.cost.uncertainty import Doubt, doubt_of_network
 from slicewise.graph.dims import Dim
 from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
@@ -146,21 +146,25 @@ class Profile:
         return {}
 
     def doubt(self, samples: float) -> Doubt:
-        """How far the seconds of this many samples may be off."""
+        """How far the seconds of this many samples may be off, where nothing was measured or fitted."""
+        untimed = np.array([position not in self._timed for position in range(len(self.layers))])
 
         def all_s(machine: Cluster) -> float:
+            """Timed layers take what they were seen to take, whatever software that was."""
             profile = self.remembered(
                 ("software", machine.software), lambda: Profile(self.graph, machine, self.training)
             )
-            return float(profile.seconds(samples).both.sum())
+            return float(np.where(untimed, profile.seconds(samples).both, self.seconds(samples).both).sum())
 
         def found() -> Doubt:
-            taken_s = self.seconds(samples).both
-            doubt = doubt_of(self._model.graph, self.cluster, taken_s.tolist(), all_s)
-            timed_s = sum(float(taken_s[position]) for position in self._timed)
-            return doubt.after_timing(timed_s / (float(taken_s.sum()) or 1.0)) if self.given else doubt
+            return doubt_of_network(self.layers, self.cluster, self.seconds(samples).both.tolist(), all_s)
 
         return self.remembered(("doubt", samples), found)
+
+    def timed_share(self, samples: float) -> float:
+        """Of compute."""
+        taken_s = self.seconds(samples).both
+        return float(taken_s[list(self._timed)].sum()) / (float(taken_s.sum()) or 1.0)
 
     @cached_property
     def update_s(self) -> Floats:

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from slicewise.cluster.cluster import MOST_DEVICES, Cluster, load_cluster, machine_of
 from slicewise.cost.pace import Step, paced
@@ -112,7 +113,7 @@ class Oracle:
             reason=reason,
             samples=self.samples,
             serial_samples_per_s=self.serial_samples_per_s if terms else 0.0,
-            doubt=self.engine.doubt(devices, batch) if terms else CERTAIN,
+            doubt=self.engine.doubt(strategy, devices, batch) if terms else CERTAIN,
             origin=self.cluster.origin,
         )
 
@@ -142,6 +143,10 @@ class ProjectionTable:
             "model": oracle.graph.name,
             "cluster": oracle.cluster.name,
             "software": oracle.cluster.software,
+            **oracle.training.options(),
+            "overlap": oracle.overlap,
+            "input": [list(layer.shape[1:]) for layer in oracle.graph.inputs],
+            "memory_limit_bytes": oracle.memory_limit_bytes,
             "engine": oracle.engine.name,
             "scaling": "strong" if oracle.batch is not None else "weak",
             "samples": oracle.samples,
@@ -205,6 +210,7 @@ def oracle_of(
     """The request as a value that answers for any strategy and count."""
     if (batch is None) == (batch_per_device is None):
         raise RequestError("give either a batch for all devices (strong scaling) or a batch per device (weak scaling)")
+    _check_numbers(batch, batch_per_device, samples)
     if dataset is not None and samples is not None:
         raise RequestError(f"data set {dataset} and {samples} samples: give one of them")
     machine = load_cluster(cluster) if isinstance(cluster, str) else cluster
@@ -227,6 +233,14 @@ def oracle_of(
         split=split,
         overlap=share,
     )
+
+
+def _check_numbers(batch: object, batch_per_device: object, samples: object) -> None:
+    for name, value in (("batch", batch), ("samples", samples)):
+        if value is not None and not (_whole(value) and value > 0):
+            raise RequestError(f"`{name}` must be a positive whole number (got {value!r})")
+    if batch_per_device is not None and not (_number(batch_per_device) and batch_per_device > 0):
+        raise RequestError(f"`batch_per_device` must be a positive number (got {batch_per_device!r})")
 
 
 def oracle(
@@ -282,7 +296,30 @@ def oracle(
         layer_times=layer_times,
     )
     names = check_strategies(strategies)
-    return table_of(asked, names, sorted(set(devices)), layerwise=layerwise, progress=progress)
+    return table_of(asked, names, devices, layerwise=layerwise, progress=progress)
+
+
+def checked_counts(devices: Sequence[int]) -> list[int]:
+    """Each once, the fewest first."""
+    if not isinstance(devices, Iterable):
+        raise RequestError(f"devices must be a list of counts, as [{devices}] (got {devices!r})")
+    for count in devices:
+        if not _whole(count):
+            raise RequestError(f"devices must be whole numbers (got {count!r})")
+        if not 1 <= count <= MOST_DEVICES:
+            raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {count})")
+    if not len(devices):
+        raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got none)")
+    return sorted(set(devices))
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    """numpy's too."""
+    return isinstance(value, Integral)
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real)
 
 
 def table_of(
@@ -293,9 +330,7 @@ def table_of(
     layerwise: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProjectionTable:
-    wrong = [count for count in counts if not 1 <= count <= MOST_DEVICES]
-    if wrong or not counts:
-        raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {wrong[0] if wrong else 'none'})")
+    counts = checked_counts(counts)
     check_split(asked.split, strategies)
     asked.engine.prepare([(count, asked.batch_at(count)) for count in counts])
     rows: dict[int, list[Projection]] = {}

@@ -10,7 +10,7 @@ from slicewise.errors import RequestError
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.strategies.engines import Split
 from slicewise.strategies.options import HOUR_S, Option, frontier, options_of, within
-from slicewise.strategies.projecting import oracle
+from slicewise.strategies.projecting import checked_counts, oracle
 from slicewise.strategy import STRATEGIES
 from slicewise.units import seconds_of
 
@@ -64,7 +64,7 @@ def provision(
     if dataset is None and samples is None:
         raise RequestError("an epoch needs a number of samples; give `dataset` or `samples`")
     weak = batch_per_device or (None if batch else PER_DEVICE)
-    wanted = sorted(set(counts_for(weak) if devices is None else devices))
+    wanted = checked_counts(counts_for(weak) if devices is None else devices)
     table = oracle(
         model,
         cluster,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from math import exp, sqrt
 from typing import TYPE_CHECKING, Any
 
+from slicewise.cluster.cluster import Measured
 from slicewise.cluster.ranges import QUANTILE, fitted_ranges
-from slicewise.cost.uncertainty import Doubt
+from slicewise.cost.uncertainty import Doubt, doubt_of
 from slicewise.strategies.projection import Projection
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ def _measurements(oracle: "Oracle", row: Projection) -> Iterator[tuple[str, Doub
         yield 'say which software trains (`software="plain"` or `software="tuned"`)', replace(doubt, other_software=1.0)
     if oracle.cluster.measured is None:
         samples = max(1, -(-row.batch // row.devices))
+        case = oracle.engine.case(row.strategy, row.devices, row.batch)
+        timed = Measured(model=case.model, batch=samples, seconds=row.iteration_s, factor=1.0)
         yield (
             f"time one device at batch {samples} (`measured=({samples}, TIME)`)",
-            Doubt(compute=known.measured, communication=doubt.communication or known.communication),
+            doubt_of(case, replace(oracle.cluster, measured=timed), lambda: doubt),
         )
     few = min(row.devices // 2, 2 * oracle.cluster.tiers[-1].size)
     if few > 1 and row.terms and row.terms.communication_s:

@@ -56,6 +56,36 @@ def test_a_file_names_a_device_of_the_catalogue() -> None:
     assert device('[device]\nlike = "A100-80"') == load_device("A100-80")
 
 
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("RTX 2080 Ti", "RTX-2080Ti"),
+        ("rtx-2080ti", "RTX-2080Ti"),
+        ("NVIDIA GeForce RTX 3090", "RTX-3090"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA A100-80", "A100-80"),
+        ("A100 80GB PCIe", "A100-80-PCIe"),
+        ("AMD Instinct MI300X", "MI300X"),
+    ],
+)
+def test_a_device_is_found_however_its_name_is_spelled(said: str, name: str) -> None:
+    assert device(f'device = "{said}"') == load_device(said) == load_device(name)
+    assert device(f'[device]\nlike = "{said}"').name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "near"), [("V100", "V100-16, V100-32"), ("RTX 4080", "RTX-"), ("NVIDIA", "P100, V100-16"), ("x", "")]
+)
+def test_an_unknown_device_names_the_near_ones_first(said: str, near: str) -> None:
+    with pytest.raises(ClusterError, match=f"unknown device '{said}'; choose from {near}") as caught:
+        load_device(said)
+    assert all(name in str(caught.value) for name in device_names())
+
+
+def test_no_two_devices_of_the_catalogue_are_spelled_alike() -> None:
+    assert all(load_device(name.replace("-", " ").lower()).name == name for name in device_names())
+
+
 def test_a_file_changes_some_figures_of_a_device_it_names() -> None:
     plain = load_device("A100-80")
     mine = device(
@@ -71,7 +101,10 @@ def test_a_file_changes_some_figures_of_a_device_it_names() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('device = "A100"', "mine.toml: device: unknown device 'A100'; choose from P100, V100-16,"),
+        (
+            'device = "A100"',
+            "mine.toml: device: unknown device 'A100'; choose from A100-40, A100-80, A100-40-PCIe, A100-80-PCIe, P100,",
+        ),
         ('[device]\nlike = "A100"', "mine.toml: device: unknown device 'A100'"),
         ("[device]\nlike = 100", "mine.toml: device.like is 100; must be text"),
         ('[device]\nname = "A100-80"', "mine.toml: device.peak_flops_per_s is missing"),

@@ -19,6 +19,10 @@ TUNED = Tuning(
     overlap=0.5,
     memory_reuse=0.75,
     margin=0.125,
+    networks=("alexnet", "vgg16"),
+    strategies=("serial", "data"),
+    dtypes=("fp32", "bf16"),
+    most_devices=64,
 )
 
 

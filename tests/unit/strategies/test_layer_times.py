@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from slicewise.cli.main import main
+from slicewise.cluster.cluster import load_cluster
+from slicewise.cost.training import Training
 from slicewise.errors import RequestError, SlicewiseError
 from slicewise.graph.kind import Trait
 from slicewise.graph.sources import load_graph
 from slicewise.planning.asking import plan
+from slicewise.strategies.profile import Profile
 from slicewise.strategies.projecting import ProjectionTable, oracle
+from slicewise.strategies.sureness import range_text
 
 GRAPH = load_graph("alexnet")
 FIRST, SHAPE = "features.0", "64x55x55"
@@ -43,6 +47,31 @@ def test_a_network_whose_layers_were_all_timed_takes_their_sum(tmp_path: Path) -
     assert compute_s(table(tmp_path, *lines)) == pytest.approx(total_s)
     timed, untimed = (asked(path).rows[0] for path in (table(tmp_path, *lines), None))
     assert timed.high_s / timed.low_s < untimed.high_s / untimed.low_s  # a step that was timed is surer
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_software_changes_nothing_where_every_layer_was_timed(factor: float, dtype: str, tmp_path: Path) -> None:
+    seconds = Profile(GRAPH, load_cluster("dgx1-v100"), Training(dtype=dtype)).seconds(32)
+    lines = [
+        f"{layer.name},,{'x'.join(map(str, (32, *layer.shape[1:])))},{factor * forward_s},{factor * backward_s},"
+        for layer, forward_s, backward_s in zip(GRAPH, seconds.forward, seconds.backward, strict=True)
+        if not layer.kind.has(Trait.FREE)
+    ]
+    path = table(tmp_path, *lines)
+    for batch in (32, 48):
+        found = oracle(GRAPH, "dgx1-v100", devices=[1], batch=batch, dtype=dtype, layer_times=path)
+        assert found.rows[0].doubt.other_software == 1
+        assert "software" not in range_text(found.rows[0])
+
+
+def test_software_is_in_doubt_for_layers_that_were_not_timed(tmp_path: Path) -> None:
+    path = table(tmp_path, f"{FIRST},,32x{SHAPE},0.001,0.002,")
+    timed, untimed = (
+        oracle(GRAPH, "dgx1-v100", devices=[1], batch=32, dtype="fp16", layer_times=given).rows[0].doubt
+        for given in (path, None)
+    )
+    assert untimed.other_software < timed.other_software < 1
 
 
 def test_a_layer_is_as_much_slower_at_other_batches_as_where_it_was_timed(tmp_path: Path) -> None:

@@ -39,6 +39,15 @@ def test_every_strategy_has_a_row_at_every_count() -> None:
     assert {"gradient_s", "layerwise_s", "halo_s", "p2p_s"} == document["rows"][1]["communication"].keys()
 
 
+def test_the_document_says_what_was_asked() -> None:
+    asked = {"dtype": "fp16", "optimizer": "adam", "recompute": True, "batchnorm": "exact", "overlap": False}
+    table = oracle("resnet50", "dgx-a100", devices=[1], batch=8, strategies=["serial"], memory_limit="8GiB", **asked)  # type: ignore[arg-type]
+    found = table.to_dict()
+    assert {name: found[name] for name in asked} == asked | {"overlap": 0.0}
+    assert (found["input"], found["memory_limit_bytes"]) == ([[3, 224, 224]], 8 * 2**30)
+    assert small_table().to_dict()["overlap"] is None
+
+
 def test_parts_add_up_and_epochs_count_the_smaller_last_batch() -> None:
     for row in small_table(samples=100):
         if row.terms:
@@ -256,6 +265,14 @@ def test_unknown_names_list_the_known_ones(request_: dict[str, object], told: st
         ({"dataset": "mnist", "samples": 5}, "give one of them"),
         ({"devices": []}, "devices must be from 1 to 65,536"),
         ({"devices": [0, 4]}, "devices must be from 1 to 65,536"),
+        ({"devices": [3.5]}, r"devices must be whole numbers \(got 3.5\)"),
+        ({"devices": ["4"]}, r"devices must be whole numbers \(got '4'\)"),
+        ({"devices": 4}, r"devices must be a list of counts, as \[4\]"),
+        ({"batch_per_device": None, "batch": 2.5}, r"`batch` must be a positive whole number \(got 2.5\)"),
+        ({"batch_per_device": None, "batch": 0}, r"`batch` must be a positive whole number \(got 0\)"),
+        ({"batch_per_device": "4"}, r"`batch_per_device` must be a positive number \(got '4'\)"),
+        ({"batch_per_device": -4}, r"`batch_per_device` must be a positive number \(got -4\)"),
+        ({"samples": 0.5}, r"`samples` must be a positive whole number \(got 0.5\)"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(request_: dict[str, object], told: str) -> None:
