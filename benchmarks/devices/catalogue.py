@@ -2,8 +2,8 @@
 
 Convolutions are DeepBench's, the only source of all three directions; products, norms and element-wise layers are
 NeuSight's, whose libraries are newer. What was not timed on a device comes by rule (record.py). Three kinds neither
-source has (volumes, grouped, depth-wise) and the narrow dtypes of devices after Volta are set by hand, from published
-training steps of whole networks on one GPU (README.md). Devices that nobody timed come by rule throughout.
+source has (volumes, grouped, depth-wise) and what is left in a step are set by hand, from published training steps of
+whole networks on one GPU (README.md). Devices that nobody timed come by rule throughout.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.devices.boards import GENERATIONS, standing, weights
+from benchmarks.devices.boards import GENERATIONS, standing
 from benchmarks.devices.record import Record, by_rule, completed, half_size
 from benchmarks.devices.samples import Board
 from slicewise.cluster.device import Device, load_device
@@ -32,13 +32,13 @@ BY_RULE = (
     "RTX-6000-Ada", "L4", "L40S", "B200", "MI210", "MI300X",
 )  # fmt: skip
 CALLS = {"forward": "conv_forward", "backward_input": "conv_backward_input", "backward_weight": "conv_backward_weight"}
-# share of the peak: volumes, grouped, depth-wise; on matrix units the latter two are bound by what feeds them: FLOPs per
-# byte of bandwidth
+# share of the peak: volumes, grouped, depth-wise; of the latter two on matrix units, FLOPs per byte of bandwidth, which
+# bounds them
 UNTIMED = {"simt": (0.5, 0.25, 0.08), "tensor": (0.9, 7.0, 36.0)}
-# narrow dtypes: how much of the share that kernels timed alone on Volta reach is left in a step, under its power limit;
-# newer matrix units grew faster than what feeds them
-LEFT = {"volta": 0.85, "ampere": 0.7, "hopper": 0.35}
-PLAIN_LEFT = 0.85  # the same of plain units
+# Not all that kernels reach alone is left in a step, under its power limit: of plain units so much, of matrix units the
+# less the more their peak outgrew what feeds them, in FLOPs per byte of bandwidth
+PLAIN_LEFT = 0.85
+FED, OUTGROWN = 110.0, 0.65
 FIRST_MATRIX_UNITS = GENERATIONS["volta"][0]
 POOL = 0.6  # share of the bandwidth: windows overlap
 DIGITS = 3
@@ -66,10 +66,9 @@ def kernels(name: str, records: Mapping[str, Record], boards: Mapping[tuple[str,
     narrow = None
     if GENERATIONS[stands.generation][0] >= FIRST_MATRIX_UNITS:
         narrow = _of(f"{timed[0]}/fp16_mixed/deepbench", device, records, boards)
-    kept = np.average(np.log([*LEFT.values()]), weights=weights(stands.generation, [*LEFT]))
     return Kernels(
         simt=_unit("simt", convolutions, others, board, stands.held * PLAIN_LEFT),
-        tensor=None if narrow is None else _unit("tensor", narrow, narrow, board, stands.held * float(np.exp(kept))),
+        tensor=None if narrow is None else _unit("tensor", narrow, narrow, board, stands.held * _left(board)),
         memory={
             "product": _number(convolutions.values["memory.product"]),
             **{kind: _number(others.values[f"memory.{kind}"]) for kind in ("elementwise", "norm", "softmax")},
@@ -91,6 +90,12 @@ def kernels(name: str, records: Mapping[str, Record], boards: Mapping[tuple[str,
         },
         by_rule=name not in SOURCES,
     )
+
+
+def _left(board: Board) -> float:
+    """Of what matrix units reach alone."""
+    assert board.tensor_flops_per_s is not None
+    return float(min(1.0, FED * board.memory_bytes_per_s / board.tensor_flops_per_s) ** OUTGROWN)
 
 
 def _of(group: str, device: Device, records: Mapping[str, Record], boards: Mapping[tuple[str, str], Board]) -> Record:

@@ -240,7 +240,10 @@ def _strange_window(layer: Layer) -> str | None:
 
 
 def _timed(cluster: Cluster) -> bool:
-    """A device of the catalogue whose kernels were fitted, or one that a preset describes for its runs."""
-    name = cluster.device.name
-    kernels = load_device(name).kernels if name in device_names() else None
-    return kernels is not None and not kernels.by_rule
+    """A device of the catalogue, as it stands there, whose kernels were fitted, or one that a preset describes so."""
+    device = cluster.device
+    if device.name not in device_names():
+        return False
+    known = load_device(device.name)
+    alike = (known.peaks, known.memory_bytes_per_s) == (device.peaks, device.memory_bytes_per_s)
+    return alike and known.kernels is not None and not known.kernels.by_rule

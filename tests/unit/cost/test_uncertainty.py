@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slicewise.cluster.cluster import Cluster, Measured, load_cluster
+from slicewise.cluster.cluster import Cluster, Measured, load_cluster, parse_cluster
 from slicewise.cluster.ranges import QUANTILE, fitted_ranges
 from slicewise.cluster.tuning import NEUTRAL, Tuning
 from slicewise.cost.uncertainty import Case, Doubt, doubt_of
@@ -123,3 +123,20 @@ def test_windows_that_no_published_run_has_are_named(layer: dict[str, Any], told
 def test_software_that_changes_nothing_is_no_doubt() -> None:
     (row,) = oracle("resnet50", load_cluster("dgx1-v100"), devices=[1], batch=32, strategies=["serial"])
     assert row.doubt.other_software == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "timed"),
+    [
+        ('"V100-16"', True),
+        ('{ like = "V100-16", memory_bytes = 8e9 }', True),
+        ('{ like = "V100-16", memory_bytes_per_s = 9e12 }', False),
+        ('{ like = "H100", peak_flops_per_s = 4e15 }', False),
+        ('{ like = "V100-16", name = "mine" }', False),
+        ('"RTX-3090"', False),
+    ],
+)
+def test_a_device_that_nobody_timed_has_a_wider_range(device: str, timed: bool) -> None:
+    text = f'name = "mine"\ndevice = {device}\n[[tiers]]\nname = "wire"\nsize = 2\nlatency_s = 1e-6\nbytes_per_s = 1e9'
+    (row,) = oracle(small_cnn(64), parse_cluster(text, "mine.toml"), devices=[1], batch=64, strategies=["serial"])
+    assert (row.high_s / row.iteration_s > 1.9) != timed
