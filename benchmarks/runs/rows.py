@@ -20,6 +20,8 @@ NETWORKS = {
     "ResNet-50 v1.5": "resnet50",
     "ResNet-101": "resnet101",
     "VGG-16": "vgg16",
+    "resnet152": "resnet152",
+    "densenet121": "densenet121",
     "AlexNet": "alexnet",
     "InceptionV3": "inception_v3",
     "ResNeXt101-32x4d": "resnext101",
@@ -48,6 +50,14 @@ GPUS = (
     ("H100_80GB_PCIe", "H100-PCIe", "dgx-h100"),
     ("H100", "H100", "dgx-h100"),
     ("P100", "P100", "dgx1-v100"),
+    ("1080 Ti", "GTX-1080Ti", "dgx1-v100"),
+    ("2080 Ti", "RTX-2080Ti", "dgx1-v100"),
+    ("A30", "A30", "dgx-a100"),
+    ("RTX 3080", "RTX-3080", "dgx-a100"),
+    ("RTX 3090", "RTX-3090", "dgx-a100"),
+    ("RTX 4090", "RTX-4090", "dgx-a100"),
+    ("RTX A6000", "RTX-A6000", "dgx-a100"),
+    ("RTX 6000 Ada", "RTX-6000-Ada", "dgx-a100"),
 )
 TUNED = ("NVIDIA", "MLPerf")  # vendors' examples and submissions; everybody else takes a framework as it comes
 
@@ -117,6 +127,6 @@ def _machine(device: str, preset: str, gpus_per_node: int) -> Cluster:
 
 
 def _dtype(precision: str, machine: Cluster) -> str:
-    if "AMP" in precision:
+    if "AMP" in precision or "FP16" in precision:
         return "fp16"
     return "tf32" if "TF32" in precision and "tf32" in machine.device.peaks else "fp32"
