@@ -22,6 +22,7 @@ from slicewise.cost.prediction import Prediction
 from slicewise.cost.recost import recost
 from slicewise.cost.recount import recount_memory
 from slicewise.cost.registry import model_named
+from slicewise.cost.training import Training
 from slicewise.errors import InfeasibleError, MemoryLimitError, RequestError, SlicewiseError, UnknownName
 from slicewise.graph.layer_graph import LayerGraph
 from slicewise.partition.layout import Slicing
@@ -34,9 +35,10 @@ from slicewise.plans.plan import Plan
 from slicewise.plans.request import Request
 from slicewise.search.baselines import baseline_slicings
 from slicewise.search.beside import Beside
-from slicewise.search.best_step import best_step
+from slicewise.search.best_step import BestStep, best_step
 from slicewise.search.candidates import candidates
 from slicewise.search.deadline import over
+from slicewise.search.descent import BUCKETS
 from slicewise.search.optimum import best_of
 from slicewise.search.pins import Pins
 from slicewise.search.registry import search_named
@@ -46,6 +48,7 @@ from slicewise.simulate.predicting import predicted_step
 from slicewise.units import ROUNDING
 
 OBJECTIVES = ("time", "memory")
+_WIDE_GAP, _EXPOSED = 0.05, 0.02  # between step and bound; of the step
 _LARGE = 2e6  # entries of tables that keep a second core busy for longer than it takes to start
 
 
@@ -122,10 +125,12 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
             bound=bound,
         )
         best = stepped(pool)
-        wants_other = request.bucket is None and best.bucket_bytes != training.bucket_bytes
-        if wants_other and not over(settings.deadline_s):
-            model = replace(model, training=replace(training, bucket_bytes=best.bucket_bytes))
-            best = stepped(replace(pool, model=model), before=best)
+        size = _other_size(best, bound.lower_s, training) if request.bucket is None else None
+        if size is not None and not over(settings.deadline_s):
+            other = replace(model, training=replace(training, bucket_bytes=size))
+            again = stepped(replace(pool, model=other), before=best)
+            if again.simulated_s < best.simulated_s:
+                best, model = again, other
         slicings = dict(best.slicings)
         certificate = replace(
             certificate,
@@ -158,6 +163,16 @@ def _fastest(graph: LayerGraph, cluster: Cluster, request: Request, progress: Pr
     if model.recosted:
         _price_again(model, slicings, made.predicted)
     return made
+
+
+def _other_size(best: BestStep, lower_s: float, training: Training) -> int | None:
+    """Of buckets to search with once more: the one that the plan wants. One that wants none of another size may only
+    have been found because gradients travelled in large buckets: small ones set out earlier, which favours other plans.
+    """
+    if best.bucket_bytes != training.bucket_bytes:
+        return best.bucket_bytes
+    open_still = best.simulated_s > (1 + _WIDE_GAP) * lower_s and best.exposed_s > _EXPOSED * best.simulated_s
+    return min(BUCKETS) if open_still else None
 
 
 def _check(request: Request) -> None:

@@ -35,6 +35,7 @@ class BestStep:
     changes: int  # edges between layers that are sliced differently
     fastest_changes: int
     bucket_bytes: int  # of gradients that travel together: the size that this plan wants
+    exposed_s: float  # of gradient exchange: what the step waits for
     priced: ManyPlans
 
 
@@ -110,5 +111,6 @@ def best_step(
         changes=along_edges(graph, slicings),
         fastest_changes=along_edges(graph, listed.pool.slicings(plan)),
         bucket_bytes=descent.fastest_bucket(simple),
+        exposed_s=descent.exposed_s(simple),
         priced=many,
     )

@@ -21,7 +21,7 @@ _AT_ONCE = 256  # plans of a kind simulated in a round
 _LAST = 4  # times as many, before a plan is said to be the end
 _TOGETHER = 32  # moves taken together, at most
 _ROUNDS = 24
-_BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 2, 4, 10, 25, 100))
+BUCKETS = tuple(mebibytes << 20 for mebibytes in (1, 2, 4, 10, 25, 100))
 _WORTH = 0.005  # of the step: what another size of buckets must gain
 
 _Timed = tuple[float, list[int]]  # a step's seconds, and its plan
@@ -94,6 +94,10 @@ class Descent:
     def simulated_s(self, plans: Sequence[Rows]) -> list[float]:
         return self.many.steps_s(self._columns(plans), len(plans))
 
+    def exposed_s(self, plan: Rows) -> float:
+        """What the step waits for gradients."""
+        return float(self.many.play(self._columns([plan])).exposed_sync_s[0])
+
     def fastest_bucket(self, plan: Rows) -> int:
         """Bytes of gradients to sum together: not the model's only where the step is shorter by a share."""
         columns, given = self._columns([plan]), self.listed.model.training
@@ -102,7 +106,7 @@ class Descent:
         if played.exposed_sync_s[0] <= _WORTH * took_s:  # nothing to gain
             return given.bucket_bytes
         steps_s = {given.bucket_bytes: took_s * (1 - _WORTH)}
-        for size in _BUCKETS:
+        for size in BUCKETS:
             if size not in steps_s:
                 trained = replace(given, bucket_bytes=size)
                 steps_s[size] = float(self.many.play(columns, trained.bucket_items).seconds[0])
