@@ -6,6 +6,7 @@ All ranks measure at the same time: they share memory bandwidth when they train,
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import median
 
 import numpy as np
@@ -201,15 +202,26 @@ def _overhead_s(care: Care) -> float:
 
 
 def _overlap(care: Care) -> float:
-    """Which share of a gradient bucket hides behind compute that takes longer, run together and apart."""
-    x, weight = torch.randn(512, 2048), torch.randn(2048, 2048)
+    """Which share of a gradient bucket hides behind compute that lasts as long, run together and apart."""
+    x, weight = torch.randn(256, 512), torch.randn(512, 512)
     bucket = torch.zeros(_BUCKET_BYTES // ITEM_BYTES)
+
+    def piece() -> None:
+        torch.relu(x @ weight)
+
+    def reduce() -> None:
+        all_reduce(bucket, None)
+
+    pieces = ceil(timed_s(reduce, care.repeats) / timed_s(piece, care.repeats))
+
+    def compute() -> None:
+        for _ in range(pieces):
+            piece()
 
     def together() -> None:
         work = dist.all_reduce(bucket, async_op=True)
-        x @ weight
+        compute()
         work.wait()
 
-    apart = (lambda: x @ weight, lambda: all_reduce(bucket, None))
-    compute_s, reduce_s, both_s = alternated_s([*apart, together], _OVERLAP_ROUNDS * care.repeats)
+    compute_s, reduce_s, both_s = alternated_s([compute, reduce, together], _OVERLAP_ROUNDS * care.repeats)
     return float(np.clip((compute_s + reduce_s - both_s) / min(compute_s, reduce_s), 0.0, 1.0))

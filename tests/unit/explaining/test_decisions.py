@@ -65,12 +65,12 @@ def test_what_does_not_fit_is_no_runner_up(model: CostModel) -> None:
 
 
 def test_alexnet_is_told_in_sentences() -> None:
-    """By hand: classifier.1 has 9216 x 4096 weights and 4096 biases, and a ring of 16 sends 2 * 15 times them."""
+    """By hand: classifier.1 has 9216 x 4096 weights and 4096 biases; a ring of 16 sends them 2 * 15 times, pairs twice."""
     made = plan(load_graph("alexnet"), "p100-4x4", batch=512)
     told = str(explain(made, layer="classifier.1"))
-    assert "classifier.1 is sliced by input channel and filter (C2@inter F2@inter C4@intra)" in told
-    assert f"{2 * 15 * 4 * (9216 * 4096 + 4096) / 1e9:.2f} GB of gradient all-reduce" in told
+    assert "classifier.1 is sliced by sample, filter and input channel (N2@inter F2@inter C4@intra)" in told
+    assert f"{(2 * 15 - 2) * 4 * (9216 * 4096 + 4096) / 1e9:.2f} GB of gradient all-reduce" in told
     assert "a step would be " in told
-    assert "27.8 ms less work, worth 21.8 ms of the step; the rest hides behind compute." in told
+    assert "20.9 ms less work, worth 20.3 ms of the step; the rest hides behind compute." in told
     whole = explain(made)
     assert whole._repr_html_().count("<li>") == len(whole.decisions)
