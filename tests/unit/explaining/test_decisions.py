@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_no_runner_up(model: CostModel) -> None:
 
 
 def test_alexnet_is_told_in_sentences() -> None:
-    """By hand: classifier.1 has 9216 x 4096 weights and 4096 biases; a ring of 16 sends them 2 * 15 times, pairs twice."""
+    """By hand: classifier.1 has 9216 x 4096 weights, 4096 biases; a ring of 16 sends them 2 * 15 times, pairs twice."""
     made = plan(load_graph("alexnet"), "p100-4x4", batch=512)
     told = str(explain(made, layer="classifier.1"))
     assert "classifier.1 is sliced by sample, filter and input channel (N2@inter F2@inter C4@intra)" in told
