@@ -25,9 +25,12 @@ SOURCES = {
     "P100": ("P100", "P100-16GB-PCIe"),
     "V100-16": ("V100", "V100-32GB-PCIe"),
     "A100-40": ("A100", "A100-40GB-PCIe"),
+    "A100-80": ("A100-80", "A100-80GB-PCIe"),
+    "A100-80-PCIe": ("A100-80-PCIe", "A100-80GB-PCIe"),
     "H100": ("H100", "H100-80GB-HBM3"),
 }
 BY_RULE = (
+    "H100-PCIe", "H200",
     "GTX-1080Ti", "T4", "RTX-2080Ti", "TITAN-RTX", "A10", "A30", "A40", "RTX-A6000", "RTX-3080", "RTX-3090", "RTX-4090",
     "RTX-6000-Ada", "L4", "L40S", "B200", "MI210", "MI300X",
 )  # fmt: skip

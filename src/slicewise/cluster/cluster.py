@@ -72,6 +72,8 @@ class Measured:
     batch: int
     seconds: float
     factor: float  # its compute over what this cluster's description alone says
+    dtype: str | None = None  # as it was trained; None: in a file that does not say
+    optimizer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,6 +121,8 @@ class MeasuredFields(Table):
     batch: Count
     seconds: Positive
     factor: Positive
+    dtype: Name | None = None
+    optimizer: Name | None = None
 
 
 class MeasuredOnFields(Table):

@@ -18,7 +18,9 @@ from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
 from slicewise.formats.words import shown
 
-_SAID_BESIDE = ("nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "gb")  # by drivers and shops
+# what drivers and shops say beside
+_MAKERS = ("nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "generation", "gb")
+_FORMS = re.compile(r"sxm\d?|hbm\d?e?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,24 +105,39 @@ def completed(said: Any, origin: str) -> Any:
 
 
 def _listed(said: str, origin: str) -> str:
-    """A device's name as the catalogue has it: `RTX-2080Ti` for `NVIDIA GeForce RTX 2080 Ti`."""
-    plain = {_plain(name): name for name in device_names()}
+    """A device's name as the catalogue has it: `H100` for `NVIDIA H100 80GB HBM3`."""
+    if said in _catalogue():
+        return said
+    plain = {_plain(f"{name} {load_device(name).memory_bytes >> 30}"): name for name in device_names()}
+    plain |= {_plain(name): name for name in device_names()}
     if (asked := _plain(said)) in plain:
         return plain[asked]
     from difflib import get_close_matches  # only where something is wrong
 
-    near = [plain[one] for one in plain if asked in one] or [plain[one] for one in get_close_matches(asked, plain)]
-    names = dict.fromkeys([*near, *device_names()])
+    joined = {_joined(name): name for name in device_names()}
+    letters = _joined(said)
+    near = [one for one in joined if letters in one] or [one for one in joined if one in letters]
+    near = near or get_close_matches(letters, joined)
+    names = dict.fromkeys([*(joined[one] for one in near), *device_names()])
     raise ClusterError(
         f"{origin}: device: unknown device {shown(said)}; choose from {', '.join(names)}, "
         "or spell it out under [device]"
     )
 
 
-def _plain(name: str) -> str:
+def _plain(name: str) -> tuple[str, ...]:
+    """Its words in any order."""
+    return tuple(sorted(_words(name)))
+
+
+def _joined(name: str) -> str:
+    return "".join(_words(name))
+
+
+def _words(name: str) -> list[str]:
     """Small letters and digits, without its maker, its family and GB."""
-    words = re.findall(r"[a-z]+|[0-9]+", name[:100].lower())
-    return "".join(word for word in words if word not in _SAID_BESIDE)
+    words = re.findall(r"[a-z]+|[0-9]+", _FORMS.sub(" ", name[:100].lower()))
+    return [word for word in words if word not in _MAKERS]
 
 
 @cache

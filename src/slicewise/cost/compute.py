@@ -32,6 +32,9 @@ from slicewise.graph.kind import Kind, Trait
 from slicewise.graph.layer import Layer
 from slicewise.partition.choices import Choices, Floats, Ints
 
+# of torch's own operators, how those begin that meet what they hold as a product does
+_MULTIPLYING = ("lstm", "gru", "rnn_", "bilinear", "_trilinear", "cdist", "_cdist")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -129,12 +132,22 @@ def shares(layer: Layer, choices: Choices) -> Share:
 def unknown_flops(layer: Layer, part: Share, direction: str) -> Floats:
     """Of an operator that nobody taught us: as if every position of its output met all matrices that it holds, once.
 
-    That is what recurrent layers do. Backward has two such passes, as a product has.
+    That is what recurrent layers do. Positions are those of samples, time and space: channels are the last extent of
+    the output that the matrix has too. Backward has two such passes, as a product has.
     """
-    held = (*layer.weights, *layer.buffers) if layer.kind is Kind.OPAQUE else ()
-    matrices = sum(prod(each.shape) for each in held if len(each.shape) > 1)
-    positions: Floats = part.output / layer.shape[-1] if layer.shape else part.output.astype(np.float64)
-    return 2 * positions * matrices * (1 if direction == "forward" else 2)
+    held = (*layer.weights, *layer.buffers) if layer.kind is Kind.OPAQUE and _may_multiply(layer) else ()
+    matrices = [each.shape for each in held if len(each.shape) > 1]
+    last = layer.shape[-1] if layer.shape else 1
+    met = sum(
+        prod(shape) / next((extent for extent in reversed(layer.shape) if extent in shape), last) for shape in matrices
+    )
+    return 2 * part.output * met * (1.0 if direction == "forward" else 2.0)
+
+
+def _may_multiply(layer: Layer) -> bool:
+    """torch's own operators are known: look-ups hold tables, and multiply nothing. Of other libraries' all may."""
+    library, _, operator = str(layer.options.get("op", "")).partition(".")
+    return library != "aten" or operator.startswith(_MULTIPLYING)
 
 
 def _factors(layer: Layer) -> list[str]:

@@ -69,8 +69,14 @@ class CostModel(ABC):
     @cached_property
     def case(self) -> Case:
         """What its seconds are of."""
-        dtype, devices, batch = self.training.dtype, self.cluster.devices, self.graph.batch
-        return Case(model=self.graph.name, strategy=None, dtype=dtype, devices=devices, batch=batch)
+        return Case(
+            model=self.graph.name,
+            strategy=None,
+            dtype=self.training.dtype,
+            optimizer=self.training.optimizer,
+            devices=self.cluster.devices,
+            batch=self.graph.batch,
+        )
 
     @cached_property
     def doubt(self) -> Doubt:

@@ -31,7 +31,8 @@ def paced(cluster: Cluster, graph: LayerGraph, training: Training, measured: Ste
             f"measured {batch}={spelled(step_s)}: one {cluster.device.name} is predicted to take "
             f"{spelled(compute_s + update_s)} for {batch} samples of {graph.name}; give one within {MOST:g} times that"
         )
-    return replace(cluster, measured=Measured(model=graph.name, batch=batch, seconds=step_s, factor=factor))
+    trained = {"dtype": training.dtype, "optimizer": training.optimizer}
+    return replace(cluster, measured=Measured(model=graph.name, batch=batch, seconds=step_s, factor=factor, **trained))
 
 
 def _checked(measured: Step) -> Step:

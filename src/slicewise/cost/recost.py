@@ -24,6 +24,7 @@ Layout = tuple[tuple[Axes, ...], frozenset[int]]  # the axes that shard each dim
 
 _FREE = {Kind.INPUT, Kind.OUTPUT, Kind.FORK, Kind.FLATTEN, Kind.VIEW, Kind.CROP}
 _PRODUCTS = {Kind.CONV, Kind.LINEAR, Kind.MATMUL, Kind.ATTENTION}
+_MULTIPLIES = ("lstm", "gru", "rnn_", "bilinear", "_trilinear", "cdist", "_cdist")
 
 
 def recost(
@@ -182,8 +183,15 @@ class _Page:
         """Of an operator that nobody taught us: every position of its output meets every matrix."""
         if layer.kind is not Kind.OPAQUE:
             return 0.0
-        held = [prod(weight.shape) for weight in [*layer.weights, *layer.buffers] if len(weight.shape) >= 2]
-        once = 2.0 * prod(layer.shape) / layer.shape[-1] * sum(held) if held else 0.0
+        name = str(layer.options.get("op", ""))
+        if name.startswith("aten.") and not any(name.startswith(f"aten.{known}") for known in _MULTIPLIES):
+            return 0.0
+        once = 0.0
+        for weight in [*layer.weights, *layer.buffers]:
+            if len(weight.shape) >= 2:
+                shared = [extent for extent in layer.shape if extent in weight.shape]
+                channels = shared[-1] if shared else layer.shape[-1] if layer.shape else 1
+                once += 2.0 * weight.size * prod(layer.shape) / channels
         return once if direction == "forward" else 2 * once
 
     def unknown_s(self, kernels: Kernels, layer: Layer, direction: str) -> float:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from math import exp, hypot, log, prod, sqrt
 from typing import Any
 
-from slicewise.cluster.cluster import SOFTWARE, Cluster
+from slicewise.cluster.cluster import SOFTWARE, Cluster, Measured
 from slicewise.cluster.device import device_names, load_device
 from slicewise.cluster.ranges import QUANTILE, fitted_ranges
 from slicewise.cluster.tuning import Tuning
@@ -55,8 +55,14 @@ class Case:
     model: str
     strategy: str | None  # None: a plan of the slicewise runtime
     dtype: str
+    optimizer: str
     devices: int
     batch: int
+
+    def is_that_step(self, measured: Measured) -> bool:
+        """On one device, as it was measured."""
+        trained_so = measured.optimizer in (None, self.optimizer)
+        return trained_so and (self.model, self.devices, self.batch) == (measured.model, 1, measured.batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,9 @@ class Doubt:
 def doubt_of(case: Case, cluster: Cluster, of_network: Callable[[], Doubt]) -> Doubt:
     """`of_network`: where nothing was measured or fitted."""
     known, measured = fitted_ranges(), cluster.measured
-    if measured is not None and (case.devices, case.batch) == (1, measured.batch):
+    if measured is not None and measured.dtype not in (None, case.dtype):  # it says little of another dtype
+        measured, cluster = None, replace(cluster, measured=None)
+    if measured is not None and case.is_that_step(measured):
         return Doubt(whole=known.repeated, parts=(("repeated", known.repeated),))
     if cluster.tuning.margin is not None:
         return _after_fit(case, cluster)

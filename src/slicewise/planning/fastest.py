@@ -172,7 +172,7 @@ def _other_size(best: BestStep, lower_s: float, training: Training) -> int | Non
     if best.bucket_bytes != training.bucket_bytes:
         return best.bucket_bytes
     open_still = best.simulated_s > (1 + _WIDE_GAP) * lower_s and best.exposed_s > _EXPOSED * best.simulated_s
-    return min(BUCKETS) if open_still else None
+    return min(BUCKETS) if open_still and training.bucket_bytes > min(BUCKETS) else None
 
 
 def _check(request: Request) -> None:

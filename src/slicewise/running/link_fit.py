@@ -26,7 +26,7 @@ _SHORTEST_S, _LEAST_S_PER_BYTE = 1e-7, 1e-13
 @dataclass(frozen=True, slots=True)
 class FittedLink:
     link: Link
-    burst_bytes: float = 0.0  # the largest message that went much quicker than the link's rate
+    burst_bytes: float = 0.0  # the most bytes that went much quicker than the link's rate
 
 
 def fitted_link(moved_bytes: Sequence[float], seconds: Sequence[float]) -> FittedLink:

@@ -108,7 +108,8 @@ class LinkProbe:
     def link(self, message_bytes: Sequence[int], seconds: Sequence[float], ranks: int) -> FittedLink:
         found = fitted_link([self.moved_bytes(size, ranks) for size in message_bytes], seconds)
         latency_s = found.link.latency_s / (self.latencies * (1 if self.pairs else ranks - 1))
-        return replace(found, link=replace(found.link, latency_s=latency_s))
+        burst_bytes = found.burst_bytes / self.moved_bytes(1, ranks)
+        return replace(found, link=replace(found.link, latency_s=latency_s), burst_bytes=burst_bytes)
 
 
 PROBES: dict[str, LinkProbe] = {

@@ -17,7 +17,7 @@ import numpy as np
 
 from slicewise.errors import InfeasibleError
 from slicewise.graph.dims import Dim
-from slicewise.strategies.filter import cut_layers, handed_on, whole_gradients_s
+from slicewise.strategies.filter import cut_layers, handed_on, with_whole_gradients
 from slicewise.strategies.setting import Setting, Terms
 
 
@@ -30,8 +30,7 @@ def project(at: Setting) -> Iterator[Terms]:
     if p > least[0]:
         raise InfeasibleError(f"channels: {least[1]} reads {least[0]}, too few for {p} devices")
     yield replace(
-        at.sharded("channel", cut, at.batch, p),
-        gradient_s=whole_gradients_s(at, cut_layers(at), p),
+        with_whole_gradients(at, at.sharded("channel", cut, at.batch, p), p),
         layerwise_s=at.layerwise_s(at.batch * handed_on(at, cut_layers(at)), p),
         split=f"C{p}",
     )

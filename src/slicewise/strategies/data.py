@@ -27,6 +27,7 @@ def project(at: Setting) -> Iterator[Terms]:
         update_s=update_s,
         backward_s=float(seconds.backward.sum()),
         gradient_s=at.all_reduce_s(at.all_weights, p),
+        gradient_items=at.all_weights,
         layerwise_s=at.statistics_s(at.profile.statistics([Dim.N]), p),
         memory_bytes=at.memory_bytes(samples, 1.0),
         split=f"N{p}",

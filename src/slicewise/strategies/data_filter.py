@@ -30,10 +30,11 @@ def _split(at: Setting, p1: int, p2: int) -> Terms:
     cut = cut_layers(at)
     check_filters(at, cut, p2)
     samples = parts(at.batch, p1)
-    held = at.profile.w * np.where(cut, 1 / p2, 1.0)
+    exchanged = float((at.profile.w * np.where(cut, 1 / p2, 1.0)).sum())
     return replace(
         at.sharded("filter", cut, samples, p2),
-        gradient_s=at.all_reduce_s(float(held.sum()), p1, p2, messages=at.hybrid_messages),
+        gradient_s=at.all_reduce_s(exchanged, p1, p2, messages=at.hybrid_messages),
+        gradient_items=exchanged,
         layerwise_s=at.layerwise_s(samples * gathered(at, cut), p2)
         + at.statistics_s(at.profile.statistics([Dim.N]) / p2, p1, stride=p2),
         split=f"{p1}x{p2}",

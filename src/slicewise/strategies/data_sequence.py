@@ -34,6 +34,7 @@ def _split(at: Setting, p1: int, p2: int) -> Terms:
     return replace(
         inside,
         gradient_s=inside.gradient_s + between_s,
+        gradient_items=at.all_weights,
         layerwise_s=inside.layerwise_s + statistics_s,
         split=f"{p1}x{p2}",
     )

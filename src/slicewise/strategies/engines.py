@@ -62,8 +62,14 @@ class Engine(ABC):
     def case(self, strategy: str, devices: int, batch: int) -> Case:
         """What a projection is of."""
         planned = self.comparable_with_plans or strategy == LAYERWISE
-        model, dtype = self.graph.name, self.training.dtype
-        return Case(model=model, strategy=None if planned else strategy, dtype=dtype, devices=devices, batch=batch)
+        return Case(
+            model=self.graph.name,
+            strategy=None if planned else strategy,
+            dtype=self.training.dtype,
+            optimizer=self.training.optimizer,
+            devices=devices,
+            batch=batch,
+        )
 
     @abstractmethod
     def prepare(self, counts: Sequence[tuple[int, int]]) -> None:
@@ -114,9 +120,8 @@ class ParadlEngine(Engine):
     def terms(self, strategy: str, devices: int, batch: int, split: Split | None = None) -> Terms:
         """The fastest form of the strategy that fits the memory; if none does, the fastest."""
         at = self.setting(devices, batch, split)
-        overlap = self._hidden_share
-        stretch = self._tuning.stretch(strategy)
-        found = [terms.stretched(stretch).overlapped(overlap, at.last_bucket) for terms in CLOSED_FORMS[strategy](at)]
+        stretch, hidden = self._tuning.stretch(strategy), (self._hidden_share, self.training.bucket_items)
+        found = [terms.stretched(stretch).overlapped(*hidden) for terms in CLOSED_FORMS[strategy](at)]
         return chosen(found, self.cluster.device.memory_bytes)
 
     def doubt(self, strategy: str, devices: int, batch: int) -> Doubt:

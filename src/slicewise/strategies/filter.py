@@ -31,8 +31,7 @@ def project(at: Setting) -> Iterator[Terms]:
     cut = cut_layers(at)
     check_filters(at, cut, p)
     yield replace(
-        at.sharded("filter", cut, at.batch, p),
-        gradient_s=whole_gradients_s(at, cut, p),
+        with_whole_gradients(at, at.sharded("filter", cut, at.batch, p), p),
         layerwise_s=at.layerwise_s(at.batch * gathered(at, cut), p),
         split=f"F{p}",
     )
@@ -84,13 +83,15 @@ def _slots(layer: Layer, source: str) -> list[int]:
 
 
 def cut_layers(at: Setting) -> NDArray[np.bool_]:
-    """All, or all but linear ones where a framework leaves those whole."""
-    return ~at.profile.linear if not at.tuning.split_linear else np.ones(len(at.profile.layers), dtype=bool)
+    """All that can be, or all but linear ones where a framework leaves those whole."""
+    able: NDArray[np.bool_] = ~at.profile.repeated
+    return able if at.tuning.split_linear else able & ~at.profile.linear
 
 
-def whole_gradients_s(at: Setting, cut: NDArray[np.bool_], parts: int) -> float:
-    """Layers that a framework leaves whole have their gradients all-reduced like any others; usually there are none."""
-    return at.all_reduce_s(float(at.profile.w[~cut].sum()), parts, staged=True)
+def with_whole_gradients(at: Setting, terms: Terms, parts: int) -> Terms:
+    """Linear layers that a framework leaves whole have their gradients all-reduced like any others."""
+    items = 0.0 if at.tuning.split_linear else float(at.profile.w[at.profile.linear].sum())
+    return replace(terms, gradient_s=at.all_reduce_s(items, parts, staged=True), gradient_items=items)
 
 
 def check_filters(at: Setting, cut: NDArray[np.bool_], parts: int) -> None:

@@ -28,22 +28,26 @@ def project(at: Setting) -> Iterator[Terms]:
         raise InfeasibleError("layers: the network has no linear layer")
     if p > at.batch:
         raise InfeasibleError(f"samples: a batch of {at.batch} does not reach {p} devices")
-    by_filter = np.arange(len(profile.layers)) >= first
+    gathered_at = np.arange(len(profile.layers)) >= first
+    by_filter = gathered_at & ~profile.repeated
     check_filters(at, by_filter, p)
     samples = parts(at.batch, p)
-    few, thin = at.seconds(samples), at.cut_seconds("filter", at.batch, p)
-    both = np.where(by_filter, thin.both, few.both)
+    few, thin, whole = at.seconds(samples), at.cut_seconds("filter", at.batch, p), at.seconds(at.batch)
+    where = [by_filter, gathered_at]
+    both = np.select(where, [thin.both, whole.both], few.both)
     held = np.where(by_filter, 1 / p, 1.0)
+    exchanged = float(profile.w[:first].sum())
     update_s = float((at.update_s * held).sum())
     read = float(at.batch * profile.x[first] * at.item_bytes)
     yield Terms(
         compute_s=float(both.sum()) + update_s,
         update_s=update_s,
-        backward_s=float(np.where(by_filter, thin.backward, few.backward).sum()),
-        gradient_s=at.all_reduce_s(float(profile.w[:first].sum()), p),
+        backward_s=float(np.select(where, [thin.backward, whole.backward], few.backward).sum()),
+        gradient_s=at.all_reduce_s(exchanged, p),
+        gradient_items=exchanged,
         layerwise_s=2 * at.links.ring(Op.ALL_GATHER, p).seconds(read)
         + at.layerwise_s(at.batch * gathered(at, by_filter), p)
-        + at.statistics_s(np.where(by_filter, 0.0, profile.statistics([Dim.N])), p),
-        memory_bytes=at.memory_bytes(np.where(by_filter, at.batch, samples), held),
+        + at.statistics_s(np.where(gathered_at, 0.0, profile.statistics([Dim.N])), p),
+        memory_bytes=at.memory_bytes(np.where(gathered_at, at.batch, samples), held),
         split=f"N{p} F{p}",
     )

@@ -246,6 +246,11 @@ class Profile:
         return np.array([layer.kind is Kind.LINEAR for layer in self.layers])
 
     @cached_property
+    def repeated(self) -> NDArray[np.bool_]:
+        """What nobody knows how to slice by channel."""
+        return np.array([layer.kind is Kind.OPAQUE for layer in self.layers])
+
+    @cached_property
     def first_linear(self) -> int | None:
         return next((p for p, layer in enumerate(self.layers) if layer.kind is Kind.LINEAR), None)
 

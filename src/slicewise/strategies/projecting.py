@@ -299,18 +299,19 @@ def oracle(
     return table_of(asked, names, devices, layerwise=layerwise, progress=progress)
 
 
-def checked_counts(devices: Sequence[int]) -> list[int]:
+def checked_counts(devices: Iterable[int]) -> list[int]:
     """Each once, the fewest first."""
     if not isinstance(devices, Iterable):
         raise RequestError(f"devices must be a list of counts, as [{devices}] (got {devices!r})")
-    for count in devices:
+    counts = list(devices)
+    for count in counts:
         if not _whole(count):
             raise RequestError(f"devices must be whole numbers (got {count!r})")
         if not 1 <= count <= MOST_DEVICES:
             raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got {count})")
-    if not len(devices):
+    if not counts:
         raise RequestError(f"devices must be from 1 to {MOST_DEVICES:,} (got none)")
-    return sorted(set(devices))
+    return sorted(map(int, set(counts)))
 
 
 def _whole(value: object) -> TypeGuard[int]:

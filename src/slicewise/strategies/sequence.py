@@ -58,12 +58,14 @@ def shared_tokens(at: Setting, samples: int, parts: int) -> Terms:
     gathered = samples * np.where(cut, found.gathered, 0.0)
     own = np.where(cut, samples / parts, float(samples))
     kept_bytes = at.tuning.memory_reuse * at.item_bytes * float(gathered.sum()) * (1 - 1 / parts)
+    exchanged = float(profile.w[cut].sum())
     statistics_s = at.statistics_s(np.where(cut, profile.statistics((*SPACE, Dim.Q)), 0.0), parts)
     return Terms(
         compute_s=float(np.where(cut, part.both, whole.both).sum()) + update_s,
         update_s=update_s,
         backward_s=float(np.where(cut, part.backward, whole.backward).sum()),
-        gradient_s=at.all_reduce_s(float(profile.w[cut].sum()), parts),
+        gradient_s=at.all_reduce_s(exchanged, parts),
+        gradient_items=exchanged,
         layerwise_s=2 * float(at.gather_s(gathered, parts).sum())
         + float(at.gather_s(samples * _handed_on(profile, cut), parts).sum())
         + statistics_s,

@@ -31,6 +31,7 @@ class Terms:
     update_s: float = 0.0  # of compute_s
     backward_s: float = 0.0  # of compute_s: what gradient exchange can hide behind
     gradient_s: float = 0.0
+    gradient_items: float = 0.0  # of the weights whose gradients are exchanged
     layerwise_s: float = 0.0
     halo_s: float = 0.0
     p2p_s: float = 0.0
@@ -57,11 +58,12 @@ class Terms:
         longer: dict[str, Any] = {f"{group}_s": factor * self.seconds(group) for group in MOVING_GROUPS}
         return replace(self, **longer)
 
-    def overlapped(self, overlap: float, last: float) -> "Terms":
+    def overlapped(self, overlap: float, bucket_items: int) -> "Terms":
         """Gradient exchange runs beside backward, as far as that lasts; `overlap` of what is hidden is really free.
 
-        `last`, the share of the bucket that fills last, has no backward left beside it.
+        The bucket that fills last has no backward left beside it.
         """
+        last = min(1.0, bucket_items / max(1.0, self.gradient_items))
         hidden_s = min((1 - last) * self.gradient_s, self.backward_s)
         return replace(self, gradient_s=self.gradient_s - overlap * hidden_s)
 
@@ -210,11 +212,6 @@ class Setting:
     @cached_property
     def all_weights(self) -> float:
         return float(self.profile.w.sum())
-
-    @property
-    def last_bucket(self) -> float:
-        """The share of one bucket in all gradients."""
-        return min(1.0, self.training.bucket_items / max(1.0, self.all_weights))
 
 
 def every_possible(

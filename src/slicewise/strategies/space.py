@@ -85,6 +85,7 @@ def best_depth(at: Setting, found: Divided) -> tuple[Terms, NDArray[np.bool_]]:
         update_s=update_s,
         backward_s=float(found.backward_s[best]),
         gradient_s=found.reduce_s,
+        gradient_items=at.all_weights,
         layerwise_s=float(found.gather_s[best]),
         halo_s=float(found.halo_s[best]),
         memory_bytes=float(found.memory_bytes[best]),

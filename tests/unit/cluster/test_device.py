@@ -66,6 +66,11 @@ def test_a_file_names_a_device_of_the_catalogue() -> None:
         ("NVIDIA A100-80", "A100-80"),
         ("A100 80GB PCIe", "A100-80-PCIe"),
         ("AMD Instinct MI300X", "MI300X"),
+        ("NVIDIA A100-SXM4-80GB", "A100-80"),
+        ("NVIDIA A100-PCIE-40GB", "A100-40-PCIe"),
+        ("Tesla V100-SXM2-16GB", "V100-16"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada"),
     ],
 )
 def test_a_device_is_found_however_its_name_is_spelled(said: str, name: str) -> None:
@@ -74,7 +79,14 @@ def test_a_device_is_found_however_its_name_is_spelled(said: str, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "near"), [("V100", "V100-16, V100-32"), ("RTX 4080", "RTX-"), ("NVIDIA", "P100, V100-16"), ("x", "")]
+    ("said", "near"),
+    [
+        ("V100", "V100-16, V100-32"),
+        ("RTX 4080", "RTX-"),
+        ("NVIDIA", "P100, V100-16"),
+        ("x", "GTX-1080Ti, RTX-2080Ti"),
+        ("Tesla P100-PCIE-16GB", "P100, V100-16"),
+    ],
 )
 def test_an_unknown_device_names_the_near_ones_first(said: str, near: str) -> None:
     with pytest.raises(ClusterError, match=f"unknown device '{said}'; choose from {near}") as caught:

@@ -16,7 +16,7 @@ from tests.builders import Net, machine, small_cnn
 KNOWN = fitted_ranges()
 LEFT = log(1.15) / QUANTILE
 SEEN = Tuning(margin=0.15, networks=("net",), strategies=("serial", "data", "filter"), dtypes=("fp32",), most_devices=8)
-CASE = Case(model="net", strategy="data", dtype="fp32", devices=8, batch=64)
+CASE = Case(model="net", strategy="data", dtype="fp32", optimizer="sgd", devices=8, batch=64)
 TIMED = Measured(model="net", batch=64, seconds=0.2, factor=1.1)
 
 
@@ -86,6 +86,20 @@ def test_the_step_that_was_measured_is_off_by_what_two_runs_differ_by(tuning: Tu
     found = doubt(replace(CASE, devices=1), tuning, TIMED)
     assert found.range_of(0.2, 0.0)["high_s"] == pytest.approx(0.2 * exp(QUANTILE * KNOWN.repeated))
     assert doubt(replace(CASE, devices=1, batch=32), tuning, TIMED).sigma(1, 0) > 2 * KNOWN.repeated
+
+
+@pytest.mark.parametrize("change", [{"optimizer": "adam"}, {"model": "other"}])
+def test_another_step_on_one_device_is_not_the_one_that_was_measured(change: dict[str, Any]) -> None:
+    timed = replace(TIMED, dtype="fp32", optimizer="sgd")
+    found = doubt(replace(CASE, devices=1, **change), NEUTRAL, timed)
+    assert found.compute == KNOWN.measured
+
+
+def test_a_measurement_says_nothing_of_another_dtype() -> None:
+    timed, unknown = replace(TIMED, dtype="fp32", optimizer="sgd"), Doubt(compute=1.0)
+    cluster = replace(machine(8), measured=timed)
+    assert doubt_of(replace(CASE, dtype="fp16", devices=1), cluster, lambda: unknown) == unknown
+    assert doubt(replace(CASE, dtype="fp16"), measured=timed) == doubt(replace(CASE, dtype="fp16"))
 
 
 @pytest.mark.parametrize("engine", ["paradl", "slicewise"])

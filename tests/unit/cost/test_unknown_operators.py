@@ -9,6 +9,11 @@ from torch import Tensor, nn
 import slicewise as sw
 from slicewise.cluster.cluster import load_cluster
 from slicewise.cluster.lines import Line
+from slicewise.cluster.mesh import Mesh
+from slicewise.cost.compute import shares, unknown_flops
+from slicewise.graph.kind import Kind
+from slicewise.graph.layer import Weight
+from slicewise.partition.choices import Choices
 
 STEPS, WIDE, HIDDEN = 50, 128, 256
 FORWARD_FLOPS_PER_SAMPLE = 2 * STEPS * 4 * HIDDEN * (WIDE + HIDDEN)
@@ -18,7 +23,7 @@ class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.cells = nn.LSTM(WIDE, HIDDEN, batch_first=True)
-        self.head = nn.Linear(HIDDEN, 10)
+        self.head = nn.Sequential(nn.Linear(HIDDEN, 64), nn.Linear(64, 16))
 
     def forward(self, x: Tensor) -> Tensor:
         hidden: Tensor = self.cells(x)[0]
@@ -46,6 +51,59 @@ def test_plans_are_priced_alike_by_both_evaluators(graph: sw.LayerGraph) -> None
         plan = sw.plan(graph, name, batch=64, devices=4)  # refused where the second evaluator differs
         cluster = load_cluster(name)
         assert plan.predicted.iteration_s > 3 * 64 * FORWARD_FLOPS_PER_SAMPLE / cluster.device.flops("fp32")
+
+
+class LookUp(nn.Module):
+    """Rows of a table, as a model of its own has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(50_000, 256))
+        self.head = nn.Linear(256, 10)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.table[rows])
+        return scores
+
+
+class Embedded(LookUp):
+    def forward(self, rows: Tensor) -> Tensor:
+        scores: Tensor = self.head(nn.functional.embedding(rows, self.table))
+        return scores
+
+
+def test_a_look_up_multiplies_nothing() -> None:
+    rows = torch.zeros(4, 20, dtype=torch.long)
+    with pytest.warns(match="does not know how to slice aten.index"):
+        unknown = sw.capture(LookUp(), rows)
+    known = sw.capture(Embedded(), rows)
+    taken = [
+        sw.oracle(graph, "dgx-a100", batch=1024, devices=[1], strategies=["serial"]).best().iteration_s
+        for graph in (unknown, known)
+    ]
+    assert 0.5 < taken[0] / taken[1] < 4
+
+
+@pytest.mark.parametrize(("op", "channels"), [("mine.deformed.default", 16), ("aten.lstm.input", 16), ("aten.roll", 0)])
+def test_channels_are_the_extent_that_the_matrix_has_too(graph: sw.LayerGraph, op: str, channels: int) -> None:
+    """A window's weights are 16 x 8 x 3 x 3; every one of them meets 4 x 7 x 7 positions."""
+    weight = Weight(name="w", shape=(16, 8, 3, 3), dims="****")
+    (layer,) = (layer for layer in graph if layer.kind is Kind.OPAQUE)
+    layer = replace(layer, shape=(4, 16, 7, 7), dims="b***", weights=(weight,), buffers=(), options={"op": op})
+    part = shares(layer, Choices.of([(None,)], Mesh.of({"local": 2})))
+    expected = 2 * (4 * 7 * 7) * weight.size if channels else 0
+    assert unknown_flops(layer, part, "forward") == expected
+    assert unknown_flops(layer, part, "backward_input") == 2 * expected
+
+
+@pytest.mark.parametrize("strategy", ["filter", "channel", "data+filter", "owt"])
+def test_closed_forms_cut_it_by_samples_alone(graph: sw.LayerGraph, strategy: str) -> None:
+    """Nobody knows how to cut its channels, so every device of a group runs it whole."""
+    (whole,) = sw.oracle(graph, "dgx-a100", batch=64, devices=[1], strategies=["serial"])
+    split = (2, 4) if strategy == "data+filter" else None
+    (row,) = sw.oracle(graph, "dgx-a100", batch=64, devices=[8], strategies=[strategy], split=split)
+    groups = {"data+filter": 2, "owt": 8}.get(strategy, 1)
+    assert row.terms.compute_s > 0.9 * whole.terms.compute_s / groups
 
 
 def test_a_calibrated_machine_runs_it_as_a_linear_layer(graph: sw.LayerGraph) -> None:

@@ -368,6 +368,18 @@ def test_overlap_hides_gradients_behind_backward_but_for_the_last_bucket(bucket_
     assert hidden.compute_s == plain.compute_s
 
 
+@pytest.mark.parametrize("strategy", ["owt", "data+filter", "data+spatial", "spatial"])
+def test_the_last_bucket_is_one_of_those_that_a_strategy_exchanges(strategy: str) -> None:
+    """All gradients of the network fill ten buckets, but a strategy may exchange few of them."""
+    training = replace(LOCAL, bucket_bytes=4 * 396)
+    plain, hidden = (
+        ParadlEngine(graph=network(), cluster=machine(8), training=training, overlap=share).terms(strategy, 4, 16)
+        for share in (0.0, 1.0)
+    )
+    assert plain.gradient_items == hidden.gradient_items <= 3962
+    assert hidden.gradient_s >= (1 - 1e-12) * min(1.0, 396 / plain.gradient_items) * plain.gradient_s
+
+
 def test_memory_counts_what_the_optimizer_keeps_and_narrow_items() -> None:
     adam = ParadlEngine(
         graph=network(), cluster=machine(8), training=Training(optimizer="adam", batchnorm="local")
