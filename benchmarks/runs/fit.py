@@ -10,7 +10,7 @@
 Stated, not fitted, in round numbers: `unseen`, for kernels were fitted with these networks in view; `unlike`, a factor
 of 3 for kinds of layers that no run here has; `tokens`, the error of published steps of transformers whose attention
 was projected as fused and measured spelled out (benchmarks/runs/transformers.py); `device`, from devices kept out of
-the kernels' fit, which come out at 74.9 % (benchmarks/devices); `repeated`, 5 % each way between two runs of one step;
+the kernels' fit, which come out at 78.7 % (benchmarks/devices); `repeated`, 5 % each way between two runs of one step;
 `calibrated`, a factor of 1.6 that holds all runs of benchmarks/throughput.
 """
 

@@ -30,7 +30,7 @@ SHAPE = (5, 6, 7)
 
 
 def test_layout_changes_are_adjoint_to_their_backward(world: World) -> None:
-    products, forward_kinds, backward_kinds = world.run(_layout_changes, world.ranks, 60)
+    products, forward_kinds, backward_kinds = world.run(layout_changes, world.ranks, 60)
     assert len(products) == 60
     assert forward_kinds == backward_kinds == set(Op)  # every kind of step there is, in both directions
     for forward, backward in products:
@@ -61,7 +61,7 @@ def test_the_joined_input_of_a_sliced_convolution_is_not_kept_for_backward(pair:
     assert pair.run(_joined_is_freed)
 
 
-def _layout_changes(ranks: int, count: int) -> tuple[list[tuple[float, float]], set[Op], set[Op]]:
+def layout_changes(ranks: int, count: int) -> tuple[list[tuple[float, float]], set[Op], set[Op]]:
     """Random pairs of slicings of a linear-like producer and consumer on one tensor."""
     mesh = Mesh.of({"local": ranks})
     groups = Groups(mesh, dist.get_rank())

@@ -141,7 +141,7 @@ def unknown_flops(layer: Layer, part: Share, direction: str) -> Floats:
     met = sum(
         prod(shape) / next((extent for extent in reversed(layer.shape) if extent in shape), last) for shape in matrices
     )
-    return 2 * part.output * met * (1.0 if direction == "forward" else 2.0)
+    return np.asarray(2 * part.output * met * (1 if direction == "forward" else 2), dtype=float)
 
 
 def _may_multiply(layer: Layer) -> bool:

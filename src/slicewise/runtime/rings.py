@@ -21,7 +21,7 @@ from slicewise.runtime.clock import span
 from slicewise.runtime.collectives import finish, start_all_to_all
 from slicewise.runtime.keys import exact, scores_of, shares_of
 
-Flight = tuple[Tensor, Tensor, dist.Work | None]  # what comes, what goes, and its handle
+Flight = tuple[Tensor, Tensor, list[dist.Work | None]]  # what comes, what goes, and the handles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,10 @@ class Ring:
             return received, sent, start_all_to_all(received, sent, (receives, sends), self.group)
 
     def await_(self, flight: Flight) -> Tensor:
-        received, sent, work = flight
+        received, sent, works = flight
         with span("halo", self.layer):
-            finish(work, sent)
+            for work in works:
+                finish(work, sent)
         return received
 
 

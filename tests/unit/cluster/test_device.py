@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import pytest
 
 from slicewise.cluster.cluster import parse_cluster
@@ -96,6 +98,14 @@ def test_an_unknown_device_names_the_near_ones_first(said: str, near: str) -> No
 
 def test_no_two_devices_of_the_catalogue_are_spelled_alike() -> None:
     assert all(load_device(name.replace("-", " ").lower()).name == name for name in device_names())
+
+
+def test_devices_that_share_kernels_have_the_same_peaks_and_bandwidth() -> None:
+    """What matrix units keep in a step depends on the bandwidth that feeds them."""
+    found = [load_device(name) for name in device_names()]
+    for one, other in combinations([device for device in found if device.kernels], 2):
+        if one.kernels == other.kernels:
+            assert (one.peaks, one.memory_bytes_per_s) == (other.peaks, other.memory_bytes_per_s)
 
 
 def test_a_file_changes_some_figures_of_a_device_it_names() -> None:
