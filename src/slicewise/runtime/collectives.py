@@ -3,10 +3,11 @@
 On CPUs a thread of the backend does the work, and whoever waits for it sleeps. A core that sleeps may take longer to
 wake up than a small message to arrive, on virtual machines above all, so waiting for those starts with asking.
 
-There a large message each way between two ranks also takes turns on the link, at half its rate, so it goes in segments:
+There a large message each way between two ranks was also seen to get half of a slow link's rate. Segments, all of them
+under way at once, get nearly all of it:
 
-    one message     ====>          ====>               segments    =1=> =2=> =3=> =4=>
-                           <====          <====                    <=1= <=2= <=3= <=4=
+    a whole message   ==================>        segments   =1=> =2=> =3=> =4=>
+                      <==================                   <=1= <=2= <=3= <=4=
 """
 
 import os
