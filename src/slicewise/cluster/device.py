@@ -18,8 +18,8 @@ from slicewise.formats.checking import checked
 from slicewise.formats.files import parse_toml
 from slicewise.formats.words import shown
 
-# what drivers and shops say beside
-_MAKERS = ("nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "generation", "gb")
+# what drivers and shops say beside a device's name: makers, families, and forms of boards and memory
+_SAID_BESIDE = ("nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "generation", "gb")
 _FORMS = re.compile(r"sxm\d?|hbm\d?e?")
 
 
@@ -137,7 +137,7 @@ def _joined(name: str) -> str:
 def _words(name: str) -> list[str]:
     """Small letters and digits, without its maker, its family and GB."""
     words = re.findall(r"[a-z]+|[0-9]+", _FORMS.sub(" ", name[:100].lower()))
-    return [word for word in words if word not in _MAKERS]
+    return [word for word in words if word not in _SAID_BESIDE]
 
 
 @cache
